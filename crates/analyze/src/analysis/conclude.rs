@@ -22,17 +22,17 @@ use crate::kernel::{self, KernelStack};
 use crate::kind::Kind;
 use crate::metrics::{self, MetricsReading};
 use crate::ps;
-use crate::rules::{LineSearch, Of};
+use crate::rules::{Of, Rules};
 use crate::series::{self, Pattern, PlegReading};
 use crate::table::TableRow;
 
-pub(super) fn conclude(mut results: Results, search: &LineSearch) -> Analysis {
+pub(super) fn conclude(mut results: Results) -> Analysis {
     let (groups, total, dropped) = std::mem::take(&mut results.groups).sorted();
     let metrics = metrics::read(&results.samples);
     let pleg = read_series(&mut results);
     let chain = chain::follow(&groups, &results.kernel);
     let goroutines = show_goroutines(&groups, total, dropped, chain.as_ref());
-    let releases = collect_lines(&mut results, search);
+    let releases = collect_lines(&mut results);
     collect_kernel_stacks(&mut results);
     let is_runc_asleep = collect_listings(&mut results);
     collect_tables(&mut results);
@@ -145,10 +145,10 @@ fn show_goroutines(
 }
 
 /// Collects what single lines show; returns those that only name a release of the kernel.
-fn collect_lines(results: &mut Results, search: &LineSearch) -> Vec<(Cause, Quote)> {
+fn collect_lines(results: &mut Results) -> Vec<(Cause, Quote)> {
     let mut releases = Vec::new();
     for (index, seen) in std::mem::take(&mut results.rules) {
-        let Of { cause, rule, .. } = search.rule(index);
+        let Of { cause, rule, .. } = &Rules::active().lines[index];
         let cause = *cause;
         let apart = seen.apart_seconds().zip(rule.apart_seconds);
         let are_too_few =

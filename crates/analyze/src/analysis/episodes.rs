@@ -136,14 +136,10 @@ pub(super) fn not_ready(seen: &NotReady, file: &str) -> Episode {
 }
 
 /// A line that shows a cause.
-pub(super) fn sign(
-    cause: Cause,
-    culprit: impl FnOnce() -> Culprit,
-    quote: Quote,
-) -> Option<Episode> {
+pub(super) fn sign(cause: Cause, culprit: Culprit, quote: Quote) -> Option<Episode> {
     let title = cause.about().title.as_str();
     let episode = Episode::at(quote.time?, What::Sign { cause }, title);
-    Some(episode.about(culprit()).written(quote.source()))
+    Some(episode.about(culprit).written(quote.source()))
 }
 
 /// Intervals in which a kubelet reported that its PLEG was not healthy.

@@ -1,5 +1,7 @@
 //! An input that is being read.
 
+use std::sync::Arc;
+
 use pleg_text::WallTime;
 
 use super::InputReport;
@@ -15,16 +17,30 @@ use crate::kernel::KernelStackReader;
 use crate::kind::Kind;
 use crate::line::calendar::Calendar;
 use crate::line::pasted::Pasted;
+use crate::line::prefix::Carried;
 use crate::line::stamp::Stamp;
 use crate::metrics::Exposition;
 use crate::output::OutputReader;
 use crate::ps::PsReader;
+use crate::rules::Found;
 use crate::series::Intervals;
 
+/// A line, and what was found in it.
+#[derive(Clone, Copy)]
+pub(super) struct Line<'a> {
+    /// With its prefixes.
+    pub(super) text: &'a [u8],
+    /// What its prefixes say, and the rest of it.
+    pub(super) carried: Carried<'a>,
+    pub(super) found: &'a Found,
+}
+
 /// The state of an input.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Input {
-    pub(super) path: String,
+    pub(super) path: Arc<str>,
+    /// What it shows until now.
+    pub(super) results: Results,
     pub(super) lines: u64,
     pub(super) unread: u64,
     /// How many lines are of each kind.
@@ -66,33 +82,9 @@ pub(super) struct Input {
 impl Input {
     pub(super) fn new(path: &str, latest: WallTime) -> Self {
         Self {
-            path: path.to_owned(),
-            lines: 0,
-            unread: 0,
-            kinds: [0; Kind::COUNT],
-            formed: [0; Kind::COUNT],
+            path: path.into(),
             calendar: Calendar::until(latest),
-            learnt_late: None,
-            first: None,
-            last: None,
-            before: None,
-            hosts: Vec::new(),
-            stacks: StackReader::default(),
-            profile: ProfileReader::default(),
-            kernel: KernelStackReader::default(),
-            ps: PsReader::default(),
-            metrics: Exposition::default(),
-            output: OutputReader::default(),
-            unread_line: None,
-            in_klog: false,
-            started: None,
-            outages: Outages::default(),
-            services: Services::default(),
-            stalls: Stalls::default(),
-            pasted: Pasted::default(),
-            heads: Heads::default(),
-            readiness: Readiness::default(),
-            repeated: Repeated::default(),
+            ..Self::default()
         }
     }
 
@@ -114,13 +106,14 @@ impl Input {
     }
 
     /// Moves complete stacks to the results.
-    pub(super) fn drain(&mut self, results: &mut Results) {
+    pub(super) fn drain(&mut self) {
+        let results = &mut self.results;
         for stack in self.stacks.take_done().chain(self.profile.take_done()) {
             results.groups.add(stack, &self.path);
         }
         for stack in self.kernel.take_done() {
             if results.kernel.len() < MAX_KERNEL_STACKS {
-                results.kernel.push((self.path.clone(), stack));
+                results.kernel.push((self.path.to_string(), stack));
             } else {
                 results.dropped.kernel_stacks += 1;
             }
@@ -160,12 +153,14 @@ impl Input {
         moved.map_or(0, |(after, before)| after - before)
     }
 
-    pub(super) fn end(mut self, error: Option<String>, results: &mut Results) {
+    /// Ends the input, perhaps because of an error.
+    pub(super) fn end(mut self, error: Option<String>) -> Results {
         self.read_last_head();
         self.stacks.finish();
         self.profile.finish();
         self.kernel.finish();
-        self.drain(results);
+        self.drain();
+        let mut results = std::mem::take(&mut self.results);
         results.groups.add_unlisted(self.profile.unlisted());
         // Of one input alone.
         let rows = self.ps.take_rows().into_iter().map(|row| (0, row));
@@ -209,7 +204,7 @@ impl Input {
             results.intervals.extend(intervals);
         }
         for evidence in output.evidence {
-            results.evidence.push((self.path.clone(), evidence));
+            results.evidence.push((self.path.to_string(), evidence));
         }
         for trouble in output.troubles {
             let place = format!("{}:{}", self.path, trouble.line);
@@ -241,7 +236,7 @@ impl Input {
             results.outages.push(outage);
         }
         results.inputs.push(InputReport {
-            path: self.path,
+            path: self.path.to_string(),
             kind,
             lines: self.lines,
             unread_lines: self.unread,
@@ -251,5 +246,6 @@ impl Input {
             lacks_year,
             error,
         });
+        results
     }
 }

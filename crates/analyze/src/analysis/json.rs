@@ -3,15 +3,15 @@
 use std::sync::LazyLock;
 
 use memchr::memmem::Finder;
+use serde_json::Value;
 
-use super::Results;
-use super::input::Input;
+use super::input::{Input, Line};
 use crate::kind::Writer;
 use crate::line::bare;
 use crate::line::forms::milliseconds;
 use crate::line::prefix::Carried;
 use crate::line::stamp::Stamp;
-use crate::rules::{Found, Interest, LineSearch};
+use crate::rules::{Interest, LineSearch};
 
 /// The fields that are searched in every line of JSON.
 static FIELDS: LazyLock<Fields> = LazyLock::new(|| Fields {
@@ -40,15 +40,8 @@ const MAX_NUMBER_BYTES: usize = 24;
 
 impl Input {
     /// A line of JSON: a log, or the carrier of one.
-    pub(super) fn json(
-        &mut self,
-        line: &[u8],
-        carried: &Carried,
-        found: &Found,
-        search: &LineSearch,
-        results: &mut Results,
-        depth: u8,
-    ) -> bool {
+    pub(super) fn json(&mut self, mut line: Line<'_>, depth: u8) -> bool {
+        let Line { carried, found, .. } = line;
         let body = carried.body;
         // An error is as long as it likes, and a runtime's is often the first field.
         let head = match body.starts_with(b"{\"error\":") {
@@ -62,7 +55,7 @@ impl Input {
         // Docker's own field is the first; the journal sorts its fields by name.
         if body.starts_with(b"{\"log\":\"") || found.is(Interest::Carrier) {
             self.heads.forget();
-            return self.carrier(body, carried, search, results, depth);
+            return self.carrier(&carried, depth);
         }
         let (ts, msg) = (end_of(&fields.ts), end_of(&fields.msg));
         let level = end_of(&fields.level);
@@ -77,64 +70,45 @@ impl Input {
         let Some((writer, end)) = writer else {
             return false;
         };
-        let mut carried = *carried;
         match writer {
             Some(Writer::Runtime) if found.is(Interest::Dump) => {
-                self.dump_in_json(body, &carried, results)
+                let object: Option<Value> = serde_json::from_slice(body).ok();
+                let message = object.as_ref().and_then(|it| it.get("msg")?.as_str());
+                self.dump_of(message.unwrap_or_default().as_bytes(), &carried);
             }
             Some(Writer::Runtime) => {}
-            _ => carried.time = time_of_json(body).or(carried.time),
+            _ => line.carried.time = time_of_json(body).or(carried.time),
         }
-        self.log(line, &carried, writer, found, results);
+        self.log(line, writer);
         // The time must have its end in the head.
         let end = end.max(ts.map_or(0, |ts| ts + MAX_NUMBER_BYTES));
         if depth == 0
             && let Some(rest) = body.get(end..)
             && let Some(writer) = writer
         {
-            self.note_head(line, rest, found, writer);
+            self.note_head(line, rest, writer);
         }
         true
     }
 
-    fn dump_in_json(&mut self, body: &[u8], carried: &Carried, results: &mut Results) {
-        let message = serde_json::from_slice::<serde_json::Value>(body).ok();
-        let message = message
-            .as_ref()
-            .and_then(|value| value.get("msg")?.as_str());
-        self.dump_of(message.unwrap_or_default().as_bytes(), carried, results);
-    }
-
     /// Docker's log files and the journal's own JSON.
-    fn carrier(
-        &mut self,
-        body: &[u8],
-        outer: &Carried,
-        search: &LineSearch,
-        results: &mut Results,
-        depth: u8,
-    ) -> bool {
-        let Ok(value) = serde_json::from_slice::<serde_json::Value>(body) else {
+    fn carrier(&mut self, outer: &Carried, depth: u8) -> bool {
+        let Ok(value) = serde_json::from_slice::<Value>(outer.body) else {
             return false;
         };
         let field = |name: &str| value.get(name).and_then(|value| value.as_str());
         let Some(message) = field("log").or(field("MESSAGE")) else {
             return false;
         };
-        let ident = field("SYSLOG_IDENTIFIER")
-            .or(field("_COMM"))
-            .unwrap_or_default();
+        let ident = field("SYSLOG_IDENTIFIER").or(field("_COMM"));
+        let ident = ident.filter(|ident| !ident.is_empty());
         let realtime = field("__REALTIME_TIMESTAMP").and_then(|text| text.parse::<i64>().ok());
         let time = realtime.and_then(|micros| Stamp::of_unix_nanos(micros.checked_mul(1000)?));
         let written = field("time").and_then(|text| crate::line::stamp::take(text.as_bytes()));
         let carried = Carried {
             time: time.or(written.map(|(stamp, _)| stamp)).or(outer.time),
             host: field("_HOSTNAME").map_or(outer.host, str::as_bytes),
-            ident: if ident.is_empty() {
-                outer.ident
-            } else {
-                ident.as_bytes()
-            },
+            ident: ident.map_or(outer.ident, str::as_bytes),
             pid: field("_PID").map_or(outer.pid, str::as_bytes),
             body: message.as_bytes(),
             is_of_dmesg: false,
@@ -143,9 +117,7 @@ impl Input {
             let line = bare(line.as_bytes());
             self.layer(
                 line,
-                &search.find(line),
-                search,
-                results,
+                &LineSearch::active().find(line),
                 Some(&carried),
                 depth + 1,
             );

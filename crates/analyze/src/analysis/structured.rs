@@ -2,8 +2,8 @@
 
 use causes::facts::facts;
 
-use super::input::Input;
-use super::{Quote, Results, episodes};
+use super::input::{Input, Line};
+use super::{Quote, episodes};
 use crate::goroutines::{Header, Took};
 use crate::kernel::HungTask;
 use crate::kind::{Kind, Writer};
@@ -11,11 +11,10 @@ use crate::line::forms::{is_uptime, without_caller};
 use crate::line::prefix::Carried;
 use crate::line::{lossy, quoted};
 use crate::output;
-use crate::rules::Found;
 
 impl Input {
     /// Most lines within a dump belong to it, and need no search for anything else.
-    pub(super) fn line_of_dump(&mut self, line: &[u8], results: &mut Results) -> bool {
+    pub(super) fn line_of_dump(&mut self, line: &[u8]) -> bool {
         if self.stacks.frame(line) {
             self.read_as(Kind::GoroutineDump);
             return true;
@@ -29,14 +28,14 @@ impl Input {
         }
         if line.is_empty() && self.stacks.is_inside() {
             self.stacks.line("", self.lines, "");
-            self.drain(results);
+            self.drain();
             return true;
         }
         let is_header = self.stacks.header(line, self.lines);
         if is_header {
             self.read_last_head();
             self.heads.forget();
-            self.drain(results);
+            self.drain();
             self.read_as(Kind::GoroutineDump);
         }
         is_header
@@ -53,13 +52,8 @@ impl Input {
     }
 
     /// What a command printed, and its prompt.
-    pub(super) fn output_line(
-        &mut self,
-        line: &[u8],
-        carried: &Carried,
-        found: &Found,
-        results: &mut Results,
-    ) -> bool {
+    pub(super) fn output_line(&mut self, line: Line<'_>) -> bool {
+        let carried = &line.carried;
         let is_logged = carried.time.is_some() && !carried.ident.is_empty();
         if is_logged || self.stacks.is_inside() {
             return false;
@@ -68,7 +62,7 @@ impl Input {
             self.output.ends();
             return false;
         }
-        let text = lossy(line);
+        let text = lossy(line.text);
         match self.output.line(&text, self.lines) {
             output::Took::No => return false,
             output::Took::Around => {
@@ -82,22 +76,22 @@ impl Input {
                 if self.output.lists_processes() {
                     self.ps.line(&text, self.lines);
                 }
-                if !found.is_nothing() {
-                    self.relevant(line, carried, None, found, results);
+                if !line.found.is_nothing() {
+                    self.relevant(line, None);
                 }
             }
         }
-        self.drain(results);
+        self.drain();
         true
     }
 
     /// Dumps, profiles, kernel stacks, listings and metrics.
-    pub(super) fn structured(&mut self, carried: &Carried, results: &mut Results) -> bool {
+    pub(super) fn structured(&mut self, carried: &Carried) -> bool {
         let text = lossy(carried.body);
         let text = text.trim_end();
         if text.is_empty() {
             self.stacks.line("", self.lines, "");
-            self.drain(results);
+            self.drain();
             return true;
         }
         let number = self.lines;
@@ -121,11 +115,11 @@ impl Input {
                 }
                 Took::Perhaps => {
                     self.unread += 1;
-                    self.drain(results);
+                    self.drain();
                     return true;
                 }
                 Took::No => {
-                    self.drain(results);
+                    self.drain();
                     let after = if inside { other(self) } else { None };
                     let after = after.or_else(|| self.metrics.line(text).then_some(Kind::Metrics));
                     match after.or_else(|| self.ps.line(text, number).then_some(Kind::Ps)) {
@@ -137,35 +131,30 @@ impl Input {
         };
         let kind = match kind {
             Kind::KernelStack => {
-                self.blocked(carried.body, text, carried, results);
+                self.blocked(carried.body, text, carried);
                 self.kernel.kind()
             }
             other => other,
         };
         self.read_as(kind);
-        self.drain(results);
+        self.drain();
         true
     }
 
     /// A task that the kernel reports as blocked, if the line has a time of day.
-    fn blocked(&self, line: &[u8], text: &str, carried: &Carried, results: &mut Results) {
+    fn blocked(&mut self, line: &[u8], text: &str, carried: &Carried) {
         let Some(task) = HungTask::of_line(text) else {
             return;
         };
         let time = carried.time.and_then(|time| self.calendar.resolve(&time));
         let quote = Quote::new(&self.path, self.lines, time, line);
         if let Some(episode) = episodes::blocked(task, quote) {
-            results.episodes.add(episode);
+            self.results.episodes.add(episode);
         }
     }
 
-    pub(super) fn kernel_line(
-        &mut self,
-        line: &[u8],
-        carried: &Carried,
-        found: &Found,
-        results: &mut Results,
-    ) {
+    pub(super) fn kernel_line(&mut self, line: Line<'_>) {
+        let carried = &line.carried;
         let body = match is_uptime(carried.body) {
             true => memchr::memchr(b']', carried.body)
                 .map_or(carried.body, |end| &carried.body[end + 1..]),
@@ -176,32 +165,32 @@ impl Input {
         let text = lossy(body);
         self.kernel.log_line(&text, self.lines);
         self.output.kernel_line(&text);
-        self.drain(results);
-        self.blocked(line, &text, carried, results);
-        self.log(line, carried, Some(Writer::Kernel), found, results);
+        self.drain();
+        self.blocked(line.text, &text, carried);
+        self.log(line, Some(Writer::Kernel));
     }
 
-    pub(super) fn end_stack(&mut self, results: &mut Results) {
+    pub(super) fn end_stack(&mut self) {
         if self.stacks.is_inside() {
             self.stacks.finish();
-            self.drain(results);
+            self.drain();
         }
     }
 
     /// A dump inside of one message, with its line ends escaped.
-    pub(super) fn quoted_dump(&mut self, carried: &Carried, results: &mut Results) {
+    pub(super) fn quoted_dump(&mut self, carried: &Carried) {
         let message = quoted::value(carried.body, "msg");
         let message = message.map_or_else(Vec::new, |message| message.into_owned());
-        self.dump_of(&message, carried, results);
+        self.dump_of(&message, carried);
     }
 
-    pub(super) fn dump_of(&mut self, message: &[u8], carried: &Carried, results: &mut Results) {
+    pub(super) fn dump_of(&mut self, message: &[u8], carried: &Carried) {
         let ident = lossy(carried.ident).into_owned();
         for line in message.split(|byte| *byte == b'\n') {
             self.stacks.line(&lossy(line), self.lines, &ident);
         }
         self.stacks.finish();
-        self.drain(results);
+        self.drain();
         self.read_by_form_as(Kind::GoroutineDump);
         // The message is also a line of the program's log.
         self.read_as(Kind::GoroutineDump);

@@ -2,7 +2,6 @@
 
 use std::io::{self, Read as _};
 use std::path::Path;
-use std::sync::Arc;
 
 use pleg_text::WallTime;
 
@@ -10,7 +9,6 @@ use super::lines::each_line;
 use super::zstd::{self, Frames};
 use super::{Observer, Unreadable, open, pipe};
 use crate::analysis::{Read, Reading};
-use crate::rules::LineSearch;
 
 /// How many files and subdirectories of a directory are read.
 const MAX_FILES: usize = 10_000;
@@ -72,36 +70,26 @@ fn walk(folder: &Path, depth: usize, files: &mut Vec<std::path::PathBuf>) -> io:
 }
 
 impl Source {
-    pub(super) fn read(
-        self,
-        now: WallTime,
-        search: &Arc<LineSearch>,
-        observer: &mut dyn Observer,
-    ) -> Ended {
+    pub(super) fn read(self, now: WallTime, observer: &mut dyn Observer) -> Ended {
         match self {
             Self::StandardInput => {
                 observer.begins("standard input", None);
                 let bytes = &mut Counting(&mut io::stdin().lock(), observer);
-                feed("-", Reading::begin("-", now, search.clone()), bytes)
+                feed("-", Reading::begin("-", now), bytes)
             }
-            Self::File(path) => read_file(&path, now, search, observer),
+            Self::File(path) => read_file(&path, now, observer),
             Self::Folder(path, error) => unreadable(path, error),
         }
     }
 }
 
-fn read_file(
-    path: &str,
-    now: WallTime,
-    search: &Arc<LineSearch>,
-    observer: &mut dyn Observer,
-) -> Ended {
+fn read_file(path: &str, now: WallTime, observer: &mut dyn Observer) -> Ended {
     let opened = match open::open(Path::new(path)) {
         Ok(opened) => opened,
         Err(error) => return unreadable(path.to_owned(), error),
     };
     let latest = opened.modified.unwrap_or(now);
-    let reading = Reading::begin(path, latest, search.clone());
+    let reading = Reading::begin(path, latest);
     observer.begins(path, opened.bytes);
     match opened.kind {
         open::Kind::Pipe(file) => {

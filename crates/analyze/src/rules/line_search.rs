@@ -1,13 +1,13 @@
 //! One search of a line for the texts of all rules, so that a line without any costs next to nothing.
 
-use std::sync::{Arc, LazyLock};
+use std::sync::LazyLock;
 
 use causes::Cause;
 
 use super::beside::Beside;
 use super::interest::{Interest, OF_FORM, interests};
 use super::search::Search;
-use super::{Failure, LineRule, Of, Rules};
+use super::{Failure, Of, Rules};
 
 /// The kubelet ends with a fatal error.
 pub(crate) static FATAL: LazyLock<Failure> = LazyLock::new(Failure::fatal);
@@ -15,7 +15,7 @@ pub(crate) static FATAL: LazyLock<Failure> = LazyLock::new(Failure::fatal);
 /// What was found in a line.
 #[derive(Clone, Debug, Default)]
 pub struct Found {
-    /// For [`LineSearch::rule`].
+    /// The rules on lines, by their index.
     pub rules: Vec<usize>,
     /// The cause of each of them.
     pub causes: Vec<Cause>,
@@ -45,31 +45,24 @@ impl Found {
 /// The rules on lines, and the search for their texts.
 #[derive(Debug)]
 pub struct LineSearch {
-    rules: &'static Rules,
     lines: Vec<Beside>,
     failures: Vec<Beside>,
     search: Search,
 }
 
 impl LineSearch {
-    /// A search for the rules of this process.
-    pub fn new() -> Self {
-        Self::of(Rules::active())
+    /// The search for the rules of this process.
+    pub fn active() -> &'static Self {
+        static ACTIVE: LazyLock<LineSearch> = LazyLock::new(|| LineSearch::of(Rules::active()));
+        &ACTIVE
     }
 
-    /// The search for the rules of this process, which is made once.
-    pub fn active() -> Arc<Self> {
-        static ACTIVE: LazyLock<Arc<LineSearch>> = LazyLock::new(|| Arc::new(LineSearch::new()));
-        ACTIVE.clone()
-    }
-
-    pub(super) fn of(rules: &'static Rules) -> Self {
+    fn of(rules: &'static Rules) -> Self {
         let lines = rules.lines.iter().map(|of| &of.rule);
         let texts = lines.clone().map(|rule| rule.text.as_str());
         let texts = texts.chain(interests().iter().map(|(text, _)| *text));
         let texts = texts.chain(rules.failures.iter().map(|failure| failure.text.as_str()));
         Self {
-            rules,
             search: Search::new(texts.collect()),
             lines: lines
                 .map(|rule| Beside::new(&rule.any, &rule.all, &rule.without))
@@ -82,17 +75,12 @@ impl LineSearch {
         }
     }
 
-    /// The rule of this index.
-    pub fn rule(&self, index: usize) -> &'static Of<LineRule> {
-        &self.rules.lines[index]
-    }
-
     /// All texts of all rules on lines.
     #[cfg(test)]
     pub(crate) fn texts(&self) -> impl Iterator<Item = &'static str> {
-        let lines = self.rules.lines.iter().map(|of| &of.rule);
+        let lines = Rules::active().lines.iter().map(|of| &of.rule);
         let lines = lines.map(|rule| (&rule.text, [&rule.any, &rule.all, &rule.without]));
-        let failures = self.rules.failures.iter();
+        let failures = Rules::active().failures.iter();
         let failures = failures.map(|rule| (&rule.text, [&rule.any, &rule.all, &rule.without]));
         let all = lines.chain(failures).flat_map(|(text, beside)| {
             let beside = beside.into_iter().flat_map(|texts| texts.iter());
@@ -113,9 +101,10 @@ impl LineSearch {
                 }
                 return;
             };
-            if beside.holds(line) && self.rule(index).rule.holds(line) {
+            let Of { cause, rule, .. } = &Rules::active().lines[index];
+            if beside.holds(line) && rule.holds(line) {
                 found.rules.push(index);
-                found.causes.push(self.rule(index).cause);
+                found.causes.push(*cause);
             }
         });
         found
@@ -123,15 +112,9 @@ impl LineSearch {
 
     fn failed(&self, index: usize, line: &[u8], found: &mut Found) {
         if found.failure.is_none() && self.failures[index].holds(line) {
-            found.failure = Some(&self.rules.failures[index]);
+            found.failure = Some(&Rules::active().failures[index]);
             found.interests |= Interest::Failure.bit();
         }
-    }
-}
-
-impl Default for LineSearch {
-    fn default() -> Self {
-        Self::new()
     }
 }
 
@@ -140,7 +123,7 @@ mod tests {
     use super::*;
 
     fn causes(line: &str) -> Vec<Cause> {
-        LineSearch::new().find(line.as_bytes()).causes
+        LineSearch::active().find(line.as_bytes()).causes
     }
 
     #[test]
@@ -220,7 +203,7 @@ mod tests {
     #[test]
     fn a_line_is_of_several_interests() {
         let line = "PLEG: Ignoring events for pod a/b: pleg was last seen active 4m";
-        let found = LineSearch::new().find(line.as_bytes());
+        let found = LineSearch::active().find(line.as_bytes());
         assert!(found.is(Interest::Pleg) && found.is(Interest::Call) && !found.is(Interest::Start));
     }
 }

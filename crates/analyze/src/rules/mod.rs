@@ -12,8 +12,7 @@
 //! use analyze::rules::LineSearch;
 //! use causes::Cause;
 //!
-//! let search = LineSearch::new();
-//! let found = search.find(b"accept4: too many open files; retrying in 1s");
+//! let found = LineSearch::active().find(b"accept4: too many open files; retrying in 1s");
 //! assert_eq!(found.causes, [Cause::FdOrInotifyExhausted]);
 //! ```
 
@@ -71,7 +70,8 @@ pub struct Of<R> {
 #[derive(Debug, Default)]
 pub struct Rules {
     lists: Lists,
-    pub(crate) lines: Vec<Of<LineRule>>,
+    /// Those on lines.
+    pub lines: Vec<Of<LineRule>>,
     pub(crate) failures: Vec<Failure>,
     pub(crate) events: Vec<Of<EventRule>>,
     /// Of events that support no cause, the first that holds counts.

@@ -39,11 +39,10 @@ impl Rules {
 
     /// The rules on lines that no sample has a line for.
     fn without_sample(&'static self) -> Vec<Error> {
-        let search = LineSearch::of(self);
         let mut seen = BTreeSet::new();
         for sample in self.samples.iter().filter(|sample| sample.hits) {
             if let Ok(text) = std::fs::read(&sample.path) {
-                let each = |line: &[u8], _| seen.extend(search.find(line).rules);
+                let each = |line: &[u8], _| seen.extend(LineSearch::active().find(line).rules);
                 // The text is in memory.
                 let _ = each_line(&text[..], each);
             }

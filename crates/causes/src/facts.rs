@@ -53,6 +53,12 @@ pub struct Facts {
     pub beginnings: BTreeMap<String, Vec<String>>,
     /// The tables whose rows rules read, and the names of their cells.
     pub tables: BTreeMap<String, Vec<String>>,
+    /// Names of months in other languages than English, for each month.
+    pub months: Vec<Vec<String>>,
+    /// The columns of listings of processes without a header.
+    pub ps_layouts: Vec<Vec<String>>,
+    /// Lines that the log of every node has.
+    pub usual_lines: Vec<String>,
     /// The first kernel of RHEL 7 that leaks no memory control groups.
     pub memory_cgroups_fixed: String,
 }

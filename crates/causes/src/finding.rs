@@ -29,10 +29,11 @@ pub enum Verdict {
 }
 
 /// How sure we are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[expect(missing_docs, reason = "the words say it")]
 pub enum Confidence {
+    #[default]
     Low,
     Medium,
     High,
@@ -121,6 +122,15 @@ impl Culprit {
         fill(&mut self.pid, other.pid);
         fill(&mut self.process, other.process);
         fill(&mut self.unit, other.unit);
+    }
+
+    /// A process, of which some may be unknown.
+    pub fn of_process(process: Option<String>, pid: Option<u32>) -> Self {
+        Self {
+            process,
+            pid,
+            ..Self::default()
+        }
     }
 
     /// The same without the pod and the container.

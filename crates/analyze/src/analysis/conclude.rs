@@ -25,6 +25,7 @@ use crate::ps;
 use crate::rules::{Of, Rules};
 use crate::series::{self, Pattern, PlegReading};
 use crate::table::TableRow;
+use crate::words::count;
 
 pub(super) fn conclude(mut results: Results) -> Analysis {
     let (groups, total, dropped) = std::mem::take(&mut results.groups).sorted();
@@ -45,11 +46,9 @@ pub(super) fn conclude(mut results: Results) -> Analysis {
     episodes::of_outages(&results.outages, &mut results.episodes);
     outages::conclude(&mut results);
     // With a chain, rules with `only: unhealthy` do not apply: the chain shows what the relist waits for.
-    let is_unexplained =
-        chain.is_none() && pleg.as_ref().is_some_and(|pleg| pleg.pattern.is_fault());
     let context = Context {
         total,
-        is_unexplained,
+        is_unexplained: chain.is_none() && is_unhealthy,
     };
     collect_goroutines(&mut results, &groups, context);
     collect_of_all_inputs(&mut results, pleg.as_ref(), metrics.as_ref());
@@ -110,7 +109,7 @@ fn read_series(results: &mut Results) -> Option<PlegReading> {
     let intervals = series::join_rotated(std::mem::take(&mut results.intervals));
     episodes::of_series(&intervals, &results.timeline, &mut results.episodes);
     (is_kubelet || !intervals.is_empty())
-        .then(|| series::read_joined(&intervals, results.dropped_intervals, &results.around))
+        .then(|| series::read(&intervals, results.dropped_intervals, &results.around))
 }
 
 fn show_goroutines(
@@ -126,7 +125,7 @@ fn show_goroutines(
     let at_the_end = chain
         .map(|found| &groups[found.last])
         .filter(|group| group.wait.is_outside());
-    let mut holder = goroutines::likely(groups).map(|(_, holder)| holder);
+    let mut holder = goroutines::likely(groups);
     if let Some(group) = at_the_end {
         let mut end = goroutines::Holder::of(group);
         end.why
@@ -181,13 +180,9 @@ fn collect_lines(results: &mut Results) -> Vec<(Cause, Quote)> {
         results.collected.head(cause, confidence, seen.headline);
         let more = seen.lines.saturating_sub(seen.quotes.len() as u64);
         if more > 0 {
-            results.collected.also(cause, {
-                let (lines, contain) = match more {
-                    1 => ("line", "contains"),
-                    _ => ("lines", "contain"),
-                };
-                format!("{more} more {lines} {contain} {:?}", rule.text)
-            });
+            let contain = if more == 1 { "contains" } else { "contain" };
+            let said = format!("{} {contain} {:?}", count(more, "more line"), rule.text);
+            results.collected.also(cause, said);
         }
         if let Some(first) = seen.quotes.into_iter().next() {
             results.add_to_story(first);

@@ -106,7 +106,7 @@ pub(super) fn late_call(method: Method, target: Culprit, quote: Quote) -> Option
         ),
         false => (to, format!("{call} timed out")),
     };
-    let what = What::HungCall { call: call.into() };
+    let what = What::HungCall { call };
     let episode = Episode::new(from, Some(to), what, reason);
     Some(episode.about(target).written(quote.source()))
 }
@@ -117,11 +117,7 @@ pub(super) fn blocked(task: HungTask, quote: Quote) -> Option<Episode> {
     let from = to.before(Duration::from_secs(task.seconds.unwrap_or(0)));
     let reason = "the kernel reported that the task was blocked; by default it reports \
                   ten tasks in all";
-    let culprit = Culprit {
-        pid: task.pid,
-        process: Some(task.process),
-        ..Culprit::default()
-    };
+    let culprit = Culprit::of_process(Some(task.process), task.pid);
     let episode = Episode::new(from, Some(to), What::TaskBlocked, reason);
     Some(episode.about(culprit).written(quote.source()))
 }

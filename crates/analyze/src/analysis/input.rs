@@ -126,15 +126,14 @@ impl Input {
         let read = counted.into_iter().filter(|(count, _)| *count > 0);
         let formed = |kind: Kind| self.formed[kind as usize];
         let most = read.max_by_key(|&(count, kind)| (count, formed(kind), std::cmp::Reverse(kind)));
+        let (is_output, output) = (self.output.saw_command(), Kind::ToolOutput as usize);
         match most {
-            // Of the error that it prints behind its log there is one line for each.
-            Some((count, Kind::KubeletLog))
-                if self.output.saw_crictl() && self.kinds[Kind::ToolOutput as usize] == count =>
-            {
+            // crictl logs as the kubelet does, and then prints the error.
+            Some((count, Kind::KubeletLog)) if is_output && self.kinds[output] == count => {
                 Kind::ToolOutput
             }
             Some((_, kind)) => kind,
-            None if self.output.saw_command() => Kind::ToolOutput,
+            None if is_output => Kind::ToolOutput,
             None => Kind::Unknown,
         }
     }

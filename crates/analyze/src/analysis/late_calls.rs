@@ -2,7 +2,6 @@
 
 use super::Results;
 use super::calls::{Calls, Late, Method};
-use crate::rules::Rules;
 use crate::table::TableRow;
 
 pub(super) fn conclude(results: &mut Results) {
@@ -16,13 +15,7 @@ pub(super) fn conclude(results: &mut Results) {
     for (method, late) in &calls.late {
         let row = row(*method, late, calls).text("found", &*found);
         let row = row.text("down", around.runtime_down.then_some("yes"));
-        for evidence in Rules::active().evidence(&row) {
-            let cause = evidence.cause;
-            collected.add_evidence("", evidence);
-            for quote in &late.quotes {
-                collected.also(cause, quote.to_string());
-            }
-        }
+        collected.add_row(&row, &late.quotes);
     }
 }
 

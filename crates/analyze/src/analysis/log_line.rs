@@ -1,5 +1,7 @@
 //! What a log line contains: rules, points of the series, failed calls.
 
+use causes::facts::facts;
+
 use super::episodes::MAX_HOSTS;
 use super::input::{Input, Line};
 use super::results::MAX_QUOTES;
@@ -286,19 +288,9 @@ impl Input {
     /// The year and the zone, where a message has them. Once a line has a time by another year,
     /// all of the input must have the same, so the right one is put in at the end.
     fn learn_calendar(&mut self, line: &[u8], is_first: bool) {
-        const LEADS: [&str; 7] = [
-            "LastHeartbeatTime:",
-            "\"LastHeartbeatTime\":\"",
-            "lastHeartbeatTime\":\"",
-            "Log file created at: ",
-            "Logs begin at ",
-            "Journal begins at ",
-            "time=\"",
-        ];
-        let mut stamps = LEADS
-            .iter()
-            .filter_map(|lead| stamp::take(after(line, lead)?));
-        let Some((stamp, _)) = stamps.next() else {
+        let leads = facts().lines["calendar"].iter().map(String::as_str);
+        let mut leads = leads.chain(["time=\""]);
+        let Some((stamp, _)) = leads.find_map(|lead| stamp::take(after(line, lead)?)) else {
             return;
         };
         match is_first {

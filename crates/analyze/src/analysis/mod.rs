@@ -145,7 +145,7 @@ pub struct Analysis {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub errors: Vec<LoggedError>,
     /// How many lines report errors of further kinds.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "crate::is_zero")]
     pub other_errors: u64,
     /// What exceeded the limits.
     #[serde(skip_serializing_if = "Dropped::is_nothing")]
@@ -153,10 +153,6 @@ pub struct Analysis {
     /// What happened from when to when, for a timeline, in order of time.
     #[serde(skip)]
     pub episodes: Vec<Episode>,
-}
-
-fn is_zero(number: &u64) -> bool {
-    *number == 0
 }
 
 impl Analysis {

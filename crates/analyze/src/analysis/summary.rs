@@ -4,6 +4,7 @@ use causes::finding::{Finding, Verdict, headline};
 
 use super::{Analysis, InputReport};
 use crate::goroutines::short;
+use crate::words::capital;
 
 /// The first thing that is known, in a sentence.
 pub(super) fn summary(analysis: &Analysis, chain: Option<String>) -> String {
@@ -98,11 +99,4 @@ fn culprit_of(finding: &Finding) -> String {
         .or(id)
         .map(|name| format!(": {name}"))
         .unwrap_or_default()
-}
-
-fn capital(mut text: String) -> String {
-    if let Some(first) = text.get_mut(..1) {
-        first.make_ascii_uppercase();
-    }
-    text
 }

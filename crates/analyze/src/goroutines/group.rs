@@ -225,6 +225,11 @@ impl Group {
         calls.any(|call| call.function.contains(text))
     }
 
+    /// Whether it is a relist of the kubelet.
+    pub fn is_relist(&self) -> bool {
+        self.calls("pleg.(*GenericPLEG).relist") || self.calls("pleg.(*GenericPLEG).Relist")
+    }
+
     /// The type whose lock it waits for.
     pub fn lock_type(&self) -> Option<&str> {
         (self.wait == Wait::Lock)

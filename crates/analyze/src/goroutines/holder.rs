@@ -59,44 +59,35 @@ struct Pile<'a> {
     oldest: Option<u64>,
 }
 
-/// The likely holder, and the index of its group.
-pub fn likely(groups: &[Group]) -> Option<(usize, Holder)> {
+/// The likely holder.
+pub fn likely(groups: &[Group]) -> Option<Holder> {
     let pile = largest_pile(groups);
-    let candidates = groups
-        .iter()
-        .enumerate()
-        .filter(|(_, group)| !group.idle && group.wait != Wait::Lock);
+    let candidates = groups.iter();
+    let candidates = candidates.filter(|group| !group.idle && group.wait != Wait::Lock);
+    let first = |group: &Group| std::cmp::Reverse(group.oldest.id);
     let best = match &pile {
         Some(pile) => candidates
-            .map(|(at, group)| (score(group, pile), at, group))
-            .filter(|(score, _, _)| *score >= MIN_SCORE)
-            .max_by_key(|(score, _, group)| (*score, std::cmp::Reverse(group.oldest.id))),
+            .map(|group| (score(group, pile), group))
+            .filter(|(score, _)| *score >= MIN_SCORE)
+            .max_by_key(|(score, group)| (*score, first(group)))
+            .map(|(_, group)| group),
         None => candidates
-            .filter(|(_, group)| group.wait.is_outside() && is_long(group) || is_relist(group))
-            .map(|(at, group)| (0, at, group))
-            .max_by_key(|(_, _, group)| {
+            .filter(|group| group.wait.is_outside() && is_long(group) || is_relist(group))
+            .max_by_key(|group| {
                 let bucket = group.max_minutes.unwrap_or(0) / TIE_MINUTES;
-                (
-                    group.wait != Wait::Rpc,
-                    bucket,
-                    std::cmp::Reverse(group.oldest.id),
-                )
+                (group.wait != Wait::Rpc, bucket, first(group))
             }),
     };
-    let (_, at, group) = best?;
-    Some((at, Holder::with(group, pile.as_ref())))
+    Some(Holder::with(best?, pile.as_ref()))
 }
 
 fn is_long(group: &Group) -> bool {
-    group
-        .max_minutes
-        .is_some_and(|minutes| minutes >= LONG_MINUTES)
+    group.max_minutes >= Some(LONG_MINUTES)
 }
 
 /// A blocked relist blocks the whole kubelet, even if no goroutine waits for it.
 fn is_relist(group: &Group) -> bool {
-    group.wait == Wait::Send
-        && (group.calls("pleg.(*GenericPLEG).relist") || group.calls("pleg.(*GenericPLEG).Relist"))
+    group.wait == Wait::Send && group.is_relist()
 }
 
 fn largest_pile(groups: &[Group]) -> Option<Pile<'_>> {

@@ -67,7 +67,11 @@ pub(super) fn beginning(line: &str, number: u64) -> Option<KernelStack> {
     // task:dockerd  state:D stack:    0 pid: 1810 ppid:     1 flags:0x00004000
     if let Some(rest) = line.strip_prefix("task:") {
         let (process, rest) = rest.split_once("state:")?;
-        let pid = behind(rest, " pid:")?.split_ascii_whitespace().next()?;
+        let pid = rest
+            .split_once(" pid:")?
+            .1
+            .split_ascii_whitespace()
+            .next()?;
         return Some(of(process.trim(), pid));
     }
     // CPU: 1 PID: 20417 Comm: exe Not tainted 5.3.0, in front of what a CPU was just doing
@@ -79,9 +83,9 @@ pub(super) fn beginning(line: &str, number: u64) -> Option<KernelStack> {
     }
     // BUG: soft lockup - CPU#3 stuck for 23s! [java:30112], perhaps without what a mail has left on the
     // line before
-    let locked_up =
-        behind(line, "BUG: soft lockup - CPU#").or_else(|| line.strip_prefix("soft lockup - CPU#"));
-    if let Some(rest) = locked_up {
+    if let Some((before, rest)) = line.split_once("soft lockup - CPU#")
+        && (before.is_empty() || before.ends_with("BUG: "))
+    {
         let (long, task) = rest.split_once(" stuck for ")?.1.split_once("s! [")?;
         // Perhaps with "(repeating)" behind it.
         let (process, pid) = task.split_once(']')?.0.rsplit_once(':')?;
@@ -93,7 +97,7 @@ pub(super) fn beginning(line: &str, number: u64) -> Option<KernelStack> {
     }
     // PID: 19246  TASK: ffff880951f70fd0  CPU: 16  COMMAND: "terwayd"
     if let Some(rest) = line.strip_prefix("PID: ") {
-        let command = behind(rest, "COMMAND: ")?.trim_matches('"');
+        let command = rest.split_once("COMMAND: ")?.1.trim_matches('"');
         return Some(of(command, rest.split_ascii_whitespace().next()?));
     }
     // # cat /proc/14378/stack, or with /task/14379 in it
@@ -137,7 +141,7 @@ pub(super) fn release(line: &str) -> Option<String> {
 /// The process of `CPU: 1 PID: 20417 Comm: exe Not tainted 5.3.0-1034-azure`.
 fn running(line: &str) -> Option<(&str, &str)> {
     let (before, behind_name) = line.strip_prefix("CPU: ")?.split_once(" Comm: ")?;
-    let pid = behind(before, "PID: ")?.split(' ').next()?;
+    let pid = before.split_once("PID: ")?.1.split(' ').next()?;
     let ends = [" Not tainted", " Tainted: ", " Kdump: "];
     let end = ends.iter().filter_map(|end| behind_name.find(end)).min();
     let name = &behind_name[..end.unwrap_or(behind_name.len())];
@@ -200,7 +204,7 @@ pub(super) fn instruction(at: &str) -> Option<String> {
 
 /// The function of `Workqueue: netns cleanup_net`.
 pub(super) fn work(line: &str) -> Option<String> {
-    let function = behind(line, "Workqueue: ")?.split(' ').nth(1)?;
+    let function = line.split_once("Workqueue: ")?.1.split(' ').nth(1)?;
     is_symbol(function).then(|| first_chars(function, 100).to_owned())
 }
 
@@ -216,7 +220,6 @@ fn is_raw_words(line: &str) -> bool {
 
 pub(super) fn is_around(line: &str) -> bool {
     let around = &facts().around_kernel_stacks;
-    let registers = ["RSP: ", "RAX: ", "RDX: ", "RBP: ", "R10: ", "R13: ", "RIP:"];
     // dockerd         D    0  1810      1 0x00004080
     let task = line
         .split_ascii_whitespace()
@@ -228,11 +231,7 @@ pub(super) fn is_around(line: &str) -> bool {
     task || is_build
         || is_raw_words(line)
         || around.iter().any(|text| line.contains(text))
-        || registers.iter().any(|register| line.starts_with(register))
-}
-
-pub(super) fn behind<'a>(line: &'a str, text: &str) -> Option<&'a str> {
-    line.find(text).map(|at| &line[at + text.len()..])
+        || line.starts_with("RIP:")
 }
 
 /// The process of `falcon-sensor (28114): Using fanotify permission checks may lead to deadlock;

@@ -48,17 +48,11 @@ impl KernelStackRule {
     /// Whether the stack, besides its function, is meant.
     fn holds(&self, stack: &KernelStack) -> bool {
         let process = stack.process.as_deref().unwrap_or_default();
-        let is_called = |function: &String| calls(stack, function);
+        let is_called = |function: &String| stack.calls(function);
         (self.processes.is_empty() || self.processes.iter().any(|name| is_like(process, name)))
             && (self.under.is_empty() || self.under.iter().any(is_called))
             && (self.blocked_seconds.is_none() || stack.blocked_seconds >= self.blocked_seconds)
     }
-}
-
-/// Whether a function of the stack begins so.
-fn calls(stack: &KernelStack, function: &str) -> bool {
-    let mut functions = stack.functions.iter();
-    functions.any(|name| name.starts_with(function))
 }
 
 /// Where a FUSE server waits for the next request, which no other task waits for.
@@ -160,7 +154,7 @@ pub fn evidence(stack: &KernelStack) -> Vec<Evidence> {
 
 /// The function that decides, and its rule.
 fn entry_of(stack: &KernelStack) -> Option<(&'static str, &'static Of<KernelStackRule>)> {
-    if stack.is_running || has_crashed(stack) || calls(stack, SERVER_IDLES) {
+    if stack.is_running || has_crashed(stack) || stack.calls(SERVER_IDLES) {
         return None;
     }
     let innermost = |weak| {
@@ -172,7 +166,7 @@ fn entry_of(stack: &KernelStack) -> Option<(&'static str, &'static Of<KernelStac
 }
 
 fn has_crashed(stack: &KernelStack) -> bool {
-    calls(stack, "crash_kexec") || calls(stack, "__crash_kexec")
+    stack.calls("crash_kexec") || stack.calls("__crash_kexec")
 }
 
 /// What is known of a task of which no function that waits is known.
@@ -185,14 +179,14 @@ fn row(stack: &KernelStack) -> Option<TableRow> {
         return Some(row.text("function", function.map(String::as_str)));
     }
     if stack.is_running {
-        let is_of_a_group = calls(stack, "mem_cgroup") || calls(stack, "try_charge");
-        let is_global = calls(stack, "out_of_memory") && calls(stack, "__alloc_pages");
+        let is_of_a_group = stack.calls("mem_cgroup") || stack.calls("try_charge");
+        let is_global = stack.calls("out_of_memory") && stack.calls("__alloc_pages");
         return (is_global && !is_of_a_group).then(|| of("failed-allocations"));
     }
     if has_crashed(stack) {
         return Some(of("crashes"));
     }
-    let is_known = calls(stack, SERVER_IDLES) || kernel_lock(stack).is_some();
+    let is_known = stack.calls(SERVER_IDLES) || kernel_lock(stack).is_some();
     let seconds = stack.blocked_seconds.filter(|_| !is_known)?;
     let row = of("blocked-tasks").number("seconds", seconds as f64);
     let decides = stack.decides_on_files.then_some("yes");
@@ -268,20 +262,13 @@ fn waits(stack: &KernelStack, place: &str) -> String {
 
 fn of_function(stack: &KernelStack, function: &str, of: &Of<KernelStackRule>) -> Evidence {
     let says = waits(stack, &format!(" in {function}"));
-    let culprit = Culprit {
-        pid: stack.pid,
-        process: stack.process.clone(),
-        ..Culprit::default()
-    };
+    let culprit = Culprit::of_process(stack.process.clone(), stack.pid);
     let headline = of.rule.headline.as_ref().map(|headline| {
         let headline = headline
             .replace("{task}", &task(stack))
             .replace("{long}", &long(stack));
         headline.replace("{function}", function)
     });
-    let confidence = of.rule.confidence_of(stack);
-    Evidence {
-        headline,
-        ..Evidence::new(of.cause, confidence, stack.line, says).of(culprit)
-    }
+    let evidence = Evidence::new(of.cause, of.rule.confidence_of(stack), stack.line, says);
+    evidence.of(culprit).headed(headline)
 }

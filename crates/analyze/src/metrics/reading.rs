@@ -8,6 +8,7 @@ use pleg_text::GoDuration;
 use serde::Serialize;
 
 use super::Sample;
+use crate::words::capital;
 
 /// The kubelet's threshold.
 const THRESHOLD: f64 = 180.0;
@@ -282,11 +283,7 @@ fn sentence(reading: &MetricsReading) -> String {
             reading.discarded_events
         ));
     }
-    let mut text = parts.join(", ");
-    if let Some(first) = text.get_mut(..1) {
-        first.make_ascii_uppercase();
-    }
-    text + "."
+    capital(parts.join(", ")) + "."
 }
 
 /// Rounded to a readable number of digits.

@@ -74,8 +74,6 @@ pub struct OutputReader {
     typed: Option<Command>,
     /// Some command was typed.
     saw_command: bool,
-    /// One of them was crictl, which logs as the kubelet does.
-    saw_crictl: bool,
     seen: Seen,
 }
 
@@ -189,7 +187,7 @@ impl OutputReader {
             self.log_lines = 0;
             self.seen.limits.typed(&command.text);
             self.seen.of.clear();
-            self.saw(&command);
+            self.saw_command = true;
             self.typed = Some(command.clone());
             self.pending = Some(command);
             return match self.form {
@@ -264,16 +262,6 @@ impl OutputReader {
     /// Takes a line of the kernel's log that may contradict an event.
     pub fn kernel_line(&mut self, text: &str) {
         self.seen.system_ooms.kernel(text);
-    }
-
-    fn saw(&mut self, command: &Command) {
-        self.saw_command = true;
-        self.saw_crictl |= command.text.contains("crictl");
-    }
-
-    /// Whether crictl was typed, which logs as the kubelet does.
-    pub fn saw_crictl(&self) -> bool {
-        self.saw_crictl
     }
 
     /// Whether a command was typed.

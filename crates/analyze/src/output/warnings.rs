@@ -75,10 +75,8 @@ impl Event<'_> {
                 continue;
             }
             let confidence = of.rule.confidence.unwrap_or(Confidence::Low);
-            let evidence = Evidence {
-                headline: of.rule.headline.clone(),
-                ..Evidence::new(of.cause, confidence, line, of.rule.says(reason))
-            };
+            let evidence = Evidence::new(of.cause, confidence, line, of.rule.says(reason));
+            let evidence = evidence.headed(of.rule.headline.clone());
             match of.rule.unless {
                 Some(excuse) => super::keep(&mut seen.warnings.evidence, (excuse, evidence)),
                 None => seen.evidence(evidence),

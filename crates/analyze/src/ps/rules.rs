@@ -89,10 +89,7 @@ impl ProcessRule {
                 _ => evidence,
             };
             let headline = self.headline.as_deref();
-            Evidence {
-                headline: headline.map(|headline| fill(headline, row, such.len())),
-                ..evidence
-            }
+            evidence.headed(headline.map(|headline| fill(headline, row, such.len())))
         });
         evidence.collect()
     }
@@ -132,11 +129,7 @@ fn blocked(row: &Row) -> Option<Evidence> {
 }
 
 fn culprit(row: &Row) -> Culprit {
-    Culprit {
-        pid: Some(row.pid),
-        process: Some(row.command.clone()),
-        ..Culprit::default()
-    }
+    Culprit::of_process(Some(row.command.clone()), Some(row.pid))
 }
 
 pub(super) fn cause(row: &Row, wchan: &str) -> Option<(Cause, Confidence)> {

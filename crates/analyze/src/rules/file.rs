@@ -110,6 +110,15 @@ fn needs_one(key: &str, texts: &Texts) -> Result<(), String> {
 }
 
 impl Rule {
+    /// Whether it could support a cause, and does not say how sure it is.
+    pub(super) fn lacks_confidence(&self) -> bool {
+        match self {
+            Self::Event(rule) => rule.confidence.is_none(),
+            Self::Table(rule) | Self::Figure(rule) => rule.confidence.is_none(),
+            _ => false,
+        }
+    }
+
     /// Puts the texts of the lists in the place of their names, and checks what the types do not. The
     /// error is a sentence.
     fn finish(&mut self, lists: &Lists) -> Result<(), String> {

@@ -185,34 +185,29 @@ impl Rules {
         rules: Vec<(u64, Rule)>,
     ) -> Result<(), Error> {
         for (line, rule) in rules {
+            let place = format!("{path}:{line}");
             let error = |says: &str| Err(Error::new(path, Some(line), says.to_owned()));
             match (rule, cause) {
-                (Rule::Line(rule), Some(cause)) => self.lines.push(of(cause, path, line, rule)),
-                (Rule::Goroutines(rule), Some(cause)) => {
-                    self.goroutines.push(of(cause, path, line, rule));
-                }
-                (Rule::KernelStack(rule), Some(cause)) => {
-                    self.kernel_stacks.push(of(cause, path, line, rule));
-                }
-                (Rule::Process(rule), Some(cause)) => {
-                    self.processes.push(of(cause, path, line, rule));
-                }
-                (Rule::Failure(rule), None) => self.failures.push(rule),
-                (Rule::Event(rule), Some(cause)) if rule.confidence.is_some() => {
-                    self.events.push(of(cause, path, line, rule));
-                }
-                (Rule::Event(rule), None) => self.failed_events.push(rule),
-                (Rule::Table(rule) | Rule::Figure(rule), Some(cause))
-                    if rule.confidence.is_some() =>
-                {
-                    self.tables.push(of(cause, path, line, rule));
-                }
-                (Rule::Table(rule) | Rule::Figure(rule), None) => self.failed_tables.push(rule),
-                (Rule::Event(_) | Rule::Table(_) | Rule::Figure(_), Some(_)) => {
+                (rule, Some(_)) if rule.lacks_confidence() => {
                     return error(
                         "`confidence` is missing: a rule in the folder of a cause needs it",
                     );
                 }
+                (Rule::Line(rule), Some(cause)) => self.lines.push(of(cause, place, rule)),
+                (Rule::Goroutines(rule), Some(cause)) => {
+                    self.goroutines.push(of(cause, place, rule))
+                }
+                (Rule::KernelStack(rule), Some(cause)) => {
+                    self.kernel_stacks.push(of(cause, place, rule))
+                }
+                (Rule::Process(rule), Some(cause)) => self.processes.push(of(cause, place, rule)),
+                (Rule::Event(rule), Some(cause)) => self.events.push(of(cause, place, rule)),
+                (Rule::Table(rule) | Rule::Figure(rule), Some(cause)) => {
+                    self.tables.push(of(cause, place, rule))
+                }
+                (Rule::Failure(rule), None) => self.failures.push(rule),
+                (Rule::Event(rule), None) => self.failed_events.push(rule),
+                (Rule::Table(rule) | Rule::Figure(rule), None) => self.failed_tables.push(rule),
                 (Rule::Failure(_), Some(_)) => {
                     return error(
                         "`on: failure` is only allowed in failures.yaml, beside the folders of causes: \
@@ -236,12 +231,8 @@ impl Rules {
     }
 }
 
-fn of<R>(cause: Cause, path: &str, line: u64, rule: R) -> Of<R> {
-    Of {
-        cause,
-        rule,
-        place: format!("{path}:{line}"),
-    }
+fn of<R>(cause: Cause, place: String, rule: R) -> Of<R> {
+    Of { cause, rule, place }
 }
 
 /// Rules were installed after something was read.

@@ -80,7 +80,6 @@ impl TableRow {
         self
     }
 
-    /// Whether its table has such a cell.
     fn has(&self, name: &str) -> bool {
         cells_of(self.table).is_some_and(|cells| cells.iter().any(|cell| cell == name))
     }

@@ -189,7 +189,6 @@ impl About {
         Ok(about)
     }
 
-    /// The id of the cause.
     pub(crate) fn id(&self) -> &str {
         &self.id
     }

@@ -72,7 +72,6 @@ struct Backport {
     upstream: u64,
     /// What its release contains: the distribution.
     distribution: String,
-    /// The first fixed package.
     fixed: String,
 }
 
@@ -132,7 +131,6 @@ pub struct KernelFault {
     /// The part of a release that shows the distribution; empty for upstream.
     #[serde(default)]
     flavour: String,
-    /// The first release that has it.
     first: String,
     /// The first release that does not have it any more; `None` where that is not established.
     pub fixed: Option<String>,

@@ -145,8 +145,8 @@ fn next(groups: &[Group], at: usize, way: &[usize]) -> Option<usize> {
             None => None,
         },
         Wait::Lock => {
-            let kind = here.lock_type()?;
-            best(&|group| group.wait != Wait::Lock && group.is_inside(kind))
+            let kind = Some(here.lock_type()?);
+            best(&|group| group.wait != Wait::Lock && group.outermost_call_of(kind).is_some())
         }
         Wait::Process => {
             let cni = here.calls("/cni") || here.calls("invoke.");

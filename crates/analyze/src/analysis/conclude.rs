@@ -43,7 +43,6 @@ pub(super) fn conclude(mut results: Results) -> Analysis {
         false => is_unhealthy.then_some(Confidence::Low),
     };
     collect_releases(&mut results, releases, confidence);
-    episodes::of_outages(&results.outages, &mut results.episodes);
     outages::conclude(&mut results);
     // With a chain, rules with `only: unhealthy` do not apply: the chain shows what the relist waits for.
     let context = Context {

@@ -18,7 +18,6 @@ use pleg_text::{GoDuration, WallTime};
 
 use super::Quote;
 use super::calls::Method;
-use super::outages::Outage;
 use crate::kernel::HungTask;
 use crate::output::NotReady;
 use crate::rules::{Found, Interest};
@@ -173,14 +172,6 @@ pub(super) fn of_series(intervals: &[Interval], quotes: &[Quote], to: &mut Colle
             to.add(episode.seen_until(Some(end)));
         }
     }
-}
-
-/// Periods in which the runtime could not be reached.
-pub(super) fn of_outages(outages: &[Outage], to: &mut Collector) {
-    outages
-        .iter()
-        .filter_map(Outage::episode)
-        .for_each(|episode| to.add(episode));
 }
 
 /// All of them in order of time. Lines that show a cause count only if the cause was found: some

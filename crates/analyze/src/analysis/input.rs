@@ -35,7 +35,6 @@ pub(super) struct Line<'a> {
     pub(super) found: &'a Found,
 }
 
-/// The state of an input.
 #[derive(Debug, Default)]
 pub(super) struct Input {
     pub(super) path: Arc<str>,
@@ -52,9 +51,7 @@ pub(super) struct Input {
     pub(super) learnt_late: Option<Stamp>,
     /// The time of the first line that has one.
     pub(super) first: Option<Stamp>,
-    /// The last line's time.
     pub(super) last: Option<Stamp>,
-    /// The time of the line before.
     pub(super) before: Option<Stamp>,
     /// The series of each node.
     pub(super) hosts: Vec<(Vec<u8>, Intervals)>,
@@ -120,7 +117,6 @@ impl Input {
         }
     }
 
-    /// The kind of most of its lines.
     fn kind(&self) -> Kind {
         let counted = Kind::KNOWN.map(|kind| (self.kinds[kind as usize], kind));
         let read = counted.into_iter().filter(|(count, _)| *count > 0);

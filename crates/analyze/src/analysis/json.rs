@@ -13,23 +13,12 @@ use crate::line::prefix::Carried;
 use crate::line::stamp::Stamp;
 use crate::rules::{Interest, LineSearch};
 
-/// The fields that are searched in every line of JSON.
-static FIELDS: LazyLock<Fields> = LazyLock::new(|| Fields {
-    ts: Finder::new("\"ts\":"),
-    msg: Finder::new("\"msg\":"),
-    caller: Finder::new("\"caller\":"),
-    level: Finder::new("\"level\":"),
-    message: Finder::new("\"message\":"),
-});
-
-/// The names of fields by which lines of JSON are distinguished.
-struct Fields {
-    ts: Finder<'static>,
-    msg: Finder<'static>,
-    caller: Finder<'static>,
-    level: Finder<'static>,
-    message: Finder<'static>,
-}
+// The names of fields by which lines of JSON are distinguished, which are searched in every one.
+static TS: LazyLock<Finder> = LazyLock::new(|| Finder::new("\"ts\":"));
+static MSG: LazyLock<Finder> = LazyLock::new(|| Finder::new("\"msg\":"));
+static CALLER: LazyLock<Finder> = LazyLock::new(|| Finder::new("\"caller\":"));
+static LEVEL: LazyLock<Finder> = LazyLock::new(|| Finder::new("\"level\":"));
+static MESSAGE: LazyLock<Finder> = LazyLock::new(|| Finder::new("\"message\":"));
 
 /// Where the names of fields are looked for.
 const MAX_HEAD: usize = 400;
@@ -51,20 +40,19 @@ impl Input {
         let near = &body[..body.len().min(head)];
         // Where the name of a field ends.
         let end_of = |name: &Finder| Some(name.find(near)? + name.needle().len());
-        let fields = &*FIELDS;
         // Docker's own field is the first; the journal sorts its fields by name.
         if body.starts_with(b"{\"log\":\"") || found.is(Interest::Carrier) {
             self.heads.forget();
             return self.carrier(&carried, depth);
         }
-        let (ts, msg) = (end_of(&fields.ts), end_of(&fields.msg));
-        let level = end_of(&fields.level);
+        let (ts, msg) = (end_of(&TS), end_of(&MSG));
+        let level = end_of(&LEVEL);
         // go-kit sorts its fields, and klog writes no level: neither the kubelet's nor a runtime's.
         let is_of_go_kit = body.starts_with(b"{\"caller\":") && level.is_some();
-        let writer = match end_of(&fields.caller).or(ts.and(msg)) {
+        let writer = match end_of(&CALLER).or(ts.and(msg)) {
             Some(end) => Some(((!is_of_go_kit).then_some(Writer::Kubelet), end)),
             None => level
-                .zip(msg.or_else(|| end_of(&fields.message)))
+                .zip(msg.or_else(|| end_of(&MESSAGE)))
                 .map(|(level, message)| (Some(Writer::Runtime), level.max(message))),
         };
         let Some((writer, end)) = writer else {
@@ -128,6 +116,5 @@ impl Input {
 
 /// klog's time in a line of JSON.
 pub(super) fn time_of_json(body: &[u8]) -> Option<Stamp> {
-    let ts = &FIELDS.ts;
-    milliseconds(&body[ts.find(body)? + ts.needle().len()..])
+    milliseconds(&body[TS.find(body)? + TS.needle().len()..])
 }

@@ -3,6 +3,7 @@
 use super::Results;
 use super::calls::{Calls, Late, Method};
 use crate::table::TableRow;
+use crate::words::count;
 
 pub(super) fn conclude(results: &mut Results) {
     let Results {
@@ -20,7 +21,7 @@ pub(super) fn conclude(results: &mut Results) {
 }
 
 fn row(method: Method, late: &Late, calls: &Calls) -> TableRow {
-    let count = |method| calls.lines(method) as f64;
+    let late_lines = |method| calls.lines(method) as f64;
     let most = late.most();
     let id = most.and_then(|culprit| culprit.id.as_deref());
     let only = id.filter(|_| late.targets.len() == 1);
@@ -30,20 +31,18 @@ fn row(method: Method, late: &Late, calls: &Calls) -> TableRow {
         .number("count", late.lines as f64)
         .number("targets", late.targets.len() as f64)
         .text("only", only.and_then(|id| id.get(..13)))
-        .number("lists", count(Method::ListContainers))
-        .number("sandbox-lists", count(Method::ListPodSandbox))
-        .number("any-lists", count(Method::AnyList))
+        .number("lists", late_lines(Method::ListContainers))
+        .number("sandbox-lists", late_lines(Method::ListPodSandbox))
+        .number("any-lists", late_lines(Method::AnyList))
         .text("dockershim", calls.are_of_dockershim.then_some("yes"))
 }
 
 fn lines(late: &Late) -> String {
-    let targets = match late.targets.len() {
-        0 => String::new(),
-        1 => ", all about one container or pod".to_owned(),
-        many => format!(", about {many} different containers or pods"),
-    };
-    match late.lines {
-        1 => "1 line".to_owned(),
-        lines => format!("{lines} lines{targets}"),
+    let lines = count(late.lines, "line");
+    match late.targets.len() {
+        _ if late.lines == 1 => lines,
+        0 => lines,
+        1 => format!("{lines}, all about one container or pod"),
+        many => format!("{lines}, about {many} different containers or pods"),
     }
 }

@@ -24,7 +24,6 @@ pub(super) struct Outage {
 }
 
 impl Outage {
-    /// As an episode.
     pub(super) fn episode(&self) -> Option<Episode> {
         let (first, last) = self.between?;
         let first = WallTime::from_unix_nanos(first)?;
@@ -38,7 +37,6 @@ impl Outage {
         Some(episode)
     }
 
-    /// Moves it in time.
     pub(super) fn shift(&mut self, nanoseconds: i64) {
         if let Some((first, last)) = &mut self.between {
             *first += nanoseconds;
@@ -62,7 +60,6 @@ pub(super) struct Outages {
     starts: Option<(i64, i64)>,
     /// How many such lines had no time.
     untimed: u64,
-    /// Lines of a log since the last error.
     since: u64,
 }
 
@@ -148,12 +145,10 @@ impl Outages {
         time.saturating_sub(first)
     }
 
-    /// A line says that the runtime answers.
     pub(super) fn answered(&mut self) {
         self.outage.ended = true;
     }
 
-    /// Another line of a log.
     pub(super) fn other_line(&mut self) {
         self.since += 1;
     }
@@ -170,9 +165,10 @@ impl Outages {
     }
 }
 
-/// From outages to rows.
 pub(super) fn conclude(results: &mut Results) {
     for outage in std::mem::take(&mut results.outages) {
+        let episode = outage.episode().into_iter();
+        episode.for_each(|episode| results.episodes.add(episode));
         let seconds = outage.seconds();
         let long = match seconds {
             Some(seconds) if seconds > 0 => format!(" for at least {seconds} s"),

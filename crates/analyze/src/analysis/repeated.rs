@@ -8,7 +8,6 @@ use super::results::Seen;
 use crate::rules::{Counted, Failure};
 use crate::series::SECOND;
 
-/// Further containers are not distinguished.
 const MAX_CONTAINERS: usize = 500;
 /// After this time without a line, or this many others if they have no time, it is over.
 const SILENCE: i64 = 60 * SECOND;
@@ -17,9 +16,7 @@ const OTHER_LINES: u64 = 40;
 /// Such failures in one input.
 #[derive(Debug, Default)]
 pub(super) struct Repeated {
-    /// By what failed.
     lasting: BTreeMap<&'static str, Lasting<Counter>>,
-    /// By the rule.
     of_rules: BTreeMap<usize, Lasting<Seen>>,
     /// Lines, by what failed and the container.
     per_container: BTreeMap<(&'static str, String), Counter>,

@@ -73,8 +73,10 @@ impl Input {
                 self.read_as(kind);
                 // node-problem-detector's events quote the kernel's log.
                 self.blocked_task(&text);
-                if self.output.lists_processes() {
-                    self.ps.line(&text, self.lines);
+                if self.output.lists_processes() && self.ps.line(&text, self.lines) {
+                    let busy = self.ps.row_of(self.lines);
+                    let busy = busy.filter(|row| row.busy.is_some());
+                    busy.into_iter().for_each(|row| self.output.process(row));
                 }
                 if !line.found.is_nothing() {
                     self.relevant(line, None);

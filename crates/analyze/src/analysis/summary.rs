@@ -6,7 +6,6 @@ use super::{Analysis, InputReport};
 use crate::goroutines::short;
 use crate::words::capital;
 
-/// The first thing that is known, in a sentence.
 pub(super) fn summary(analysis: &Analysis, chain: Option<String>) -> String {
     let fault = analysis
         .pleg
@@ -55,7 +54,6 @@ pub(super) fn summary(analysis: &Analysis, chain: Option<String>) -> String {
     }
 }
 
-/// Says no more than what was read.
 fn nothing_found(analysis: &Analysis) -> String {
     let is_read = |input: &InputReport| input.unread_lines < input.lines;
     if !analysis.inputs.iter().any(is_read) {

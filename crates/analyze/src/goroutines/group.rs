@@ -133,7 +133,6 @@ impl Groups {
     }
 }
 
-/// Whether they belong to one group.
 fn are_alike(one: &Stack, other: &Stack) -> bool {
     one.state == other.state && one.calls.are_like(&other.calls)
 }
@@ -196,14 +195,12 @@ impl Group {
         }
     }
 
-    /// Adds this number of goroutines that wait for this lock.
     fn waits_for(&mut self, lock: u64, count: u64) {
         if self.locks.len() < MAX_LOCKS || self.locks.contains_key(&lock) {
             *self.locks.entry(lock).or_default() += count;
         }
     }
 
-    /// Adds a wait time in minutes.
     fn waited(&mut self, least: u64, most: u64) {
         let known = self
             .min_minutes
@@ -235,11 +232,6 @@ impl Group {
         (self.wait == Wait::Lock)
             .then(|| receiver_type(self.function()))
             .flatten()
-    }
-
-    /// Whether a method of this type is among its calls.
-    pub fn is_inside(&self, kind: &str) -> bool {
-        self.outermost_call_of(Some(kind)).is_some()
     }
 
     /// Its outermost call of a method of this type.

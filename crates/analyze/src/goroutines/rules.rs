@@ -30,12 +30,9 @@ pub struct GoroutineRule {
     minutes: u64,
     /// The dumps for which it holds.
     only: Option<Only>,
-    /// The culprit.
     #[serde(default)]
     accuses: Accused,
-    /// How sure it is.
     confidence: Confidence,
-    /// What a finding says in place of the title.
     headline: Option<String>,
     /// What the stack shows, in a sentence without a full stop.
     says: String,

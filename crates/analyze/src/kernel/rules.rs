@@ -38,7 +38,6 @@ pub struct KernelStackRule {
     pub(crate) under: Texts,
     /// The kernel reports that the task has been blocked for this long at least.
     blocked_seconds: Option<u64>,
-    /// How sure it is.
     confidence: Confidence,
     /// What a finding says in place of the title; `{task}`, `{long}` and `{function}` are filled in.
     headline: Option<String>,

@@ -107,7 +107,6 @@ pub(crate) fn is_uptime(body: &[u8]) -> bool {
         && end.is_some_and(|end| memchr::memrchr(b'.', &inside[..end]) == Some(digits))
 }
 
-/// Removes `[   T61]`, the caller id.
 pub(crate) fn without_caller(body: &[u8]) -> &[u8] {
     let Some(inside) = body.strip_prefix(b"[") else {
         return body;

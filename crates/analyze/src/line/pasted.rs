@@ -28,7 +28,6 @@ const BREAKS: [&[u8]; 3] = [b"<br>", b"<br/>", b"<br />"];
 /// No path is longer.
 const MAX_PATH: usize = 160;
 
-/// The lines of one input.
 #[derive(Debug)]
 pub(crate) struct Pasted {
     /// The number of the next line, if each until now has begun with its number.
@@ -104,7 +103,6 @@ fn number(line: &[u8]) -> Option<(u64, &[u8])> {
     }
 }
 
-/// Without marks in front, and line breaks of HTML behind.
 fn around(line: &[u8]) -> &[u8] {
     let mut line = line;
     for end in BREAKS {

@@ -5,7 +5,6 @@ use causes::facts::facts;
 use super::{Seen, event_rows};
 use crate::table::TableRow;
 
-/// Whether only such output has this line.
 pub(super) fn begins(text: &str, words: &[&str]) -> bool {
     facts().begins("cluster", words.join(" ").as_bytes())
         || is_evicted(text)
@@ -38,7 +37,6 @@ fn usage(words: &[&str]) -> Option<(f64, f64)> {
     percent(processors).zip(percent(memory)).filter(|_| is_row)
 }
 
-/// Reads a line.
 pub(super) fn read(text: &str, line: u64, seen: &mut Seen) {
     let words: Vec<&str> = text.split_ascii_whitespace().take(6).collect();
     if let Some((processors, memory)) = usage(&words) {

@@ -5,14 +5,12 @@ use causes::facts::facts;
 use super::Seen;
 use crate::table::TableRow;
 
-/// Whether only these have this line.
 pub(super) fn begins(words: &[&str]) -> bool {
     let is_of_volumes = words.first() == Some(&"LV") && words.contains(&"Data%");
     let is_of_use = |word: &&str| word.ends_with("Use%") || *word == "Capacity";
     is_of_volumes || words.first() == Some(&"Filesystem") && words.iter().any(is_of_use)
 }
 
-/// Reads a row.
 pub(super) fn read(text: &str, line: u64, seen: &mut Seen) {
     let words: Vec<&str> = text.split_ascii_whitespace().collect();
     if let Some((name, used)) = thin_pool(&words) {

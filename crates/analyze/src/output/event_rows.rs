@@ -6,7 +6,6 @@ use super::warnings::Event;
 use super::{Seen, TIMED_OUT, has_any};
 use crate::rules::Excuse;
 
-/// Whether only a table of events has this line.
 pub(super) fn begins(words: &[&str]) -> bool {
     facts().begins("events", words.join(" ").as_bytes()) || is_row(words)
 }
@@ -50,7 +49,6 @@ fn is_reason(word: &str) -> bool {
         && word.bytes().all(|byte| byte.is_ascii_alphanumeric())
 }
 
-/// Reads a row.
 pub(super) fn read(text: &str, line: u64, seen: &mut Seen) {
     let words: Vec<&str> = text.split_ascii_whitespace().take(24).collect();
     let at = words

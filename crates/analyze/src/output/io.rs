@@ -29,7 +29,6 @@ enum Table {
     Threads,
 }
 
-/// Whether only such a table has this line.
 pub(super) fn begins(words: &[&str]) -> bool {
     Io::of_header(words).is_some()
 }
@@ -68,7 +67,6 @@ impl Io {
         }
     }
 
-    /// Reads a line.
     pub(super) fn read(&mut self, text: &str, line: u64, seen: &mut Seen) {
         let words: Vec<&str> = text.split_ascii_whitespace().collect();
         if let Some(header) = Self::of_header(&words) {

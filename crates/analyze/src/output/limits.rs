@@ -17,11 +17,8 @@ use crate::table::TableRow;
 /// Further ones are not distinguished.
 const MAX_PAIRS: usize = 64;
 
-/// The processes and threads of a control group.
 const TASKS: &str = "tasks";
-/// Those of the node.
 const THREADS: &str = "threads";
-/// The files that a process has open.
 const OPEN_FILES: &str = "open-files";
 /// What is watched by inotify, and by how many instances.
 const WATCHES: &str = "inotify-watches";
@@ -60,7 +57,6 @@ pub(super) struct Limits {
 }
 
 impl Limits {
-    /// A command was typed.
     pub(super) fn typed(&mut self, command: &str) {
         self.process = process(command).unwrap_or_default().to_owned();
         self.expected = match count(command) {
@@ -187,7 +183,6 @@ fn file(path: &str) -> Option<Number> {
     Some(of_node(what, side))
 }
 
-/// What a command counts.
 fn count(command: &str) -> Option<&'static str> {
     let has = |text: &str| command.contains(text);
     if !has("wc -l") && !has("grep -c") {

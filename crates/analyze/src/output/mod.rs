@@ -50,6 +50,7 @@ mod warnings;
 
 use crate::evidence::Evidence;
 use crate::kind::Kind;
+use crate::ps::Row;
 use crate::rules::{Excuse, Rules, Shown};
 use crate::table::TableRow;
 use condition_object::ConditionObject;
@@ -68,10 +69,10 @@ pub struct OutputReader {
     log_lines: u32,
     /// A condition in YAML or JSON, of which some lines were read.
     condition: Option<ConditionObject>,
-    /// What was typed last, until it printed something.
-    pending: Option<Command>,
-    /// The same, until the next prompt.
+    /// What was typed last.
     typed: Option<Command>,
+    /// It has printed nothing yet.
+    is_pending: bool,
     /// Some command was typed.
     saw_command: bool,
     seen: Seen,
@@ -188,8 +189,8 @@ impl OutputReader {
             self.seen.limits.typed(&command.text);
             self.seen.of.clear();
             self.saw_command = true;
-            self.typed = Some(command.clone());
-            self.pending = Some(command);
+            self.typed = Some(command);
+            self.is_pending = true;
             return match self.form {
                 _ if is_stack => Took::No,
                 Some(form) => Took::Yes(form.kind()),
@@ -205,7 +206,9 @@ impl OutputReader {
         if let Some(row) = row {
             self.seen.row(row);
         }
-        if let Some(command) = self.pending.take() {
+        if std::mem::take(&mut self.is_pending)
+            && let Some(command) = &self.typed
+        {
             if text.starts_with("^C") {
                 command.interrupted(&mut self.seen);
                 return Took::Around;
@@ -239,7 +242,7 @@ impl OutputReader {
     /// The kind of the output that a line of a log stands in, if it stands in one.
     pub fn around_log_line(&mut self) -> Option<Kind> {
         let form = self.form?;
-        self.pending = None;
+        self.is_pending = false;
         self.log_lines += 1;
         if form.has_log_lines() && self.log_lines <= MAX_LOG_LINES {
             return Some(form.kind());
@@ -256,7 +259,7 @@ impl OutputReader {
     /// Something else begins.
     pub fn ends(&mut self) {
         self.form = None;
-        self.pending = None;
+        self.is_pending = false;
     }
 
     /// Takes a line of the kernel's log that may contradict an event.
@@ -267,6 +270,13 @@ impl OutputReader {
     /// Whether a command was typed.
     pub fn saw_command(&self) -> bool {
         self.saw_command
+    }
+
+    /// Takes a line of `top` or `pidstat` that is a process.
+    pub fn process(&mut self, process: &Row) {
+        if let Some(Form::Load(load)) = &self.form {
+            load.process(process, &mut self.seen);
+        }
     }
 
     /// Whether the rows of a listing of processes are expected.

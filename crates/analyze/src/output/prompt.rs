@@ -15,7 +15,6 @@ use crate::table::TableRow;
 /// A command that was typed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Command {
-    /// What was typed, without `sudo` and its like.
     pub(super) text: String,
     line: u64,
 }
@@ -103,7 +102,6 @@ impl Command {
         self.slow("was interrupted before it printed anything", None, seen);
     }
 
-    /// It took this long, or did not return.
     fn slow(&self, how: &str, minutes: Option<u32>, seen: &mut Seen) {
         let arguments: Vec<&str> = self.words().into_iter().skip(1).collect();
         let row = TableRow::new("slow-commands", self.line).text("command", &*self.text);

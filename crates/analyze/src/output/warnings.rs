@@ -40,7 +40,6 @@ impl Warnings {
     }
 }
 
-/// An event, as it is in a row.
 pub(super) struct Event<'a> {
     pub(super) reason: &'a str,
     pub(super) text: &'a str,

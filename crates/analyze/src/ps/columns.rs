@@ -7,7 +7,11 @@ use super::row::{Age, Row};
 const MAX_COMMAND_CHARS: usize = 300;
 
 pub(super) fn is_header(words: &[&str]) -> bool {
-    words.contains(&"PID") && words.iter().any(|word| is_command(word))
+    // pidstat writes it in small letters.
+    words.contains(&"PID")
+        && words
+            .iter()
+            .any(|word| is_command(word) || *word == "Command")
 }
 
 pub(super) fn is_command(column: &str) -> bool {
@@ -74,10 +78,10 @@ pub(super) fn by_columns(columns: &[String], line: &str) -> Option<Row> {
             "PPID" => row.ppid = Some(word.parse().ok()?),
             "S" | "STAT" | "STATE" => row.state = Some(shortened(word)),
             "WCHAN" => row.wchan = wchan(word),
-            // `top` prints that of its last interval.
-            "%CPU" | "PCPU" if !columns.iter().any(|name| name == "TIME+") => {
-                row.cpu = word.parse().ok();
+            "%CPU" if columns.iter().any(|it| it == "TIME+" || it == "%SYSTEM") => {
+                row.busy = word.parse().ok();
             }
+            "%CPU" | "PCPU" => row.cpu = word.parse().ok(),
             "RSS" | "RES" => row.memory_kib = kib(word),
             "STIME" | "START" | "STARTED" => row.age = row.age.max(since(word)),
             "ELAPSED" | "ETIME" => row.age = row.age.max(elapsed(word)),
@@ -102,7 +106,6 @@ fn kib(word: &str) -> Option<u64> {
     Some((number.parse::<f64>().ok()? * f64::from(factor)) as u64)
 }
 
-/// Parses a row without a header.
 pub(super) fn guessed(words: &[&str], line: &str) -> Option<Row> {
     let fits = |layout: &&Vec<String>| {
         let mut pairs = layout.iter().zip(words);
@@ -111,7 +114,6 @@ pub(super) fn guessed(words: &[&str], line: &str) -> Option<Row> {
     by_columns(facts().ps_layouts.iter().find(fits)?, line)
 }
 
-/// Whether a word may be in this column.
 fn may_be(column: &str, word: &str) -> bool {
     let is_number = |word: &str| word.bytes().all(|byte| byte.is_ascii_digit());
     match column {
@@ -120,7 +122,7 @@ fn may_be(column: &str, word: &str) -> bool {
         "S" => word.len() == 1 && is_state(word),
         "STAT" => is_state(word),
         "TTY" => word == "?" || word.starts_with("pts/") || word.starts_with("tty"),
-        "TIME" => word.contains(':'),
+        "TIME" | "TIME+" => word.contains(':'),
         _ => true,
     }
 }

@@ -42,6 +42,8 @@ pub struct Row {
     pub wchan: Option<String>,
     /// Percent of a processor that it took, in all its life as `ps` prints it.
     pub cpu: Option<f32>,
+    /// The same of the last interval, as `top` and `pidstat` print it.
+    pub busy: Option<f32>,
     /// Its resident memory in KiB.
     pub memory_kib: Option<u64>,
     /// How old it is at least.
@@ -119,6 +121,11 @@ impl PsReader {
             self.columns = Some(columns);
             self.branch.clear();
         }
+    }
+
+    /// The row of the line of this number, which is the last one.
+    pub fn row_of(&self, number: u64) -> Option<&Row> {
+        self.rows.last().filter(|row| row.line == number)
     }
 
     /// All rows.

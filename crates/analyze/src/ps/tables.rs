@@ -64,7 +64,6 @@ fn is_shim(row: &Row) -> bool {
     name(row).contains("containerd-shim")
 }
 
-/// A row of a table about this process.
 fn table(table: &'static str, row: &Row) -> TableRow {
     TableRow::new(table, row.line).process(Some(&row.command), Some(row.pid))
 }

@@ -28,7 +28,6 @@ pub struct EventRule {
     pub(crate) confidence: Option<Confidence>,
     /// What it shows, in a sentence without a full stop; `{reason}` stands for the reason.
     says: String,
-    /// What a finding says in place of the title.
     pub(crate) headline: Option<String>,
     /// Something else that events show excuses it.
     pub(crate) unless: Option<Excuse>,
@@ -55,15 +54,13 @@ fn one() -> u64 {
 impl EventRule {
     /// Whether such an event, in a row with this text and seen this often, is meant.
     pub(crate) fn holds(&self, reason: &str, text: &str, times: u64, timed_out: bool) -> bool {
-        let has = |pattern: &String| text.contains(pattern.as_str());
         (self.reasons.is_empty() || self.reasons.iter().any(|known| known == reason))
             && (timed_out || !self.timed_out)
             && times >= self.times
-            && (self.any.is_empty() || self.any.iter().any(has))
-            && !self.without.iter().any(has)
+            && self.any.allow(text.as_bytes())
+            && !self.without.are_in(text.as_bytes())
     }
 
-    /// What it shows.
     pub(crate) fn says(&self, reason: &str) -> String {
         self.says.replace("{reason}", reason)
     }

@@ -208,12 +208,10 @@ fn finished(
     rules.collect()
 }
 
-/// A part of the catalogue.
 pub(super) fn read_json<T: DeserializeOwned>(name: &str, json: &str) -> Result<T, Error> {
     serde_json::from_str(json).map_err(|error| Error::new(name, None, error.to_string()))
 }
 
-/// A file of named lists.
 pub(super) fn parse_lists(path: &str, text: &str) -> Result<Lists, Error> {
     let read: Option<Lists> = read(path, text)?;
     Ok(read.unwrap_or_default())

@@ -123,10 +123,12 @@ fn one() -> u64 {
 }
 
 impl LineRule {
-    /// Whether the version after the text, if it needs one, has the fault, and its number is meant.
+    /// Whether a line with the text is meant.
     pub(super) fn holds(&self, line: &[u8]) -> bool {
-        let is_number = self.number.as_ref().is_none_or(|number| number.holds(line));
-        is_number
+        self.any.allow(line)
+            && self.all.are_all_in(line)
+            && !self.without.are_in(line)
+            && self.number.as_ref().is_none_or(|number| number.holds(line))
             && (!self.release || names_faulty_kernel(&text(line)))
             && self.runc.is_none_or(|fault| {
                 let mut places = memchr::memmem::find_iter(line, &self.text);
@@ -137,7 +139,6 @@ impl LineRule {
             })
     }
 
-    /// What a finding says of this line in place of the title.
     pub(crate) fn headline(&self, line: &[u8]) -> Option<String> {
         let headline = self.headline.as_deref()?;
         let rest = after(line, &self.text).map(|rest| {
@@ -148,7 +149,6 @@ impl LineRule {
         Some(headline.replace("{rest}", rest.trim_matches([' ', ':', '.', ','])))
     }
 
-    /// How sure this many lines are.
     pub(crate) fn confidence_of(&self, lines: u64) -> Confidence {
         match (self.repeated, lines) {
             (true, 1) => self.confidence.min(Confidence::Medium),
@@ -171,6 +171,11 @@ fn names_faulty_kernel(line: &str) -> bool {
 }
 
 impl Failure {
+    /// Whether a line with the text is meant.
+    pub(super) fn holds(&self, line: &[u8]) -> bool {
+        self.any.allow(line) && self.all.are_all_in(line) && !self.without.are_in(line)
+    }
+
     /// The kubelet ends with a fatal error. No text is searched for: the form of the line shows it.
     pub(crate) fn fatal() -> Self {
         Self {

@@ -4,7 +4,6 @@ use std::sync::LazyLock;
 
 use causes::Cause;
 
-use super::beside::Beside;
 use super::interest::{Interest, OF_FORM, interests};
 use super::search::Search;
 use super::{Failure, Of, Rules};
@@ -36,43 +35,39 @@ impl Found {
         self.rules.is_empty() && self.interests == 0
     }
 
+    /// The text of a failure was found.
+    fn failed(&mut self, failure: &'static Failure, line: &[u8]) {
+        if self.failure.is_none() && failure.holds(line) {
+            self.failure = Some(failure);
+            self.interests |= Interest::Failure.bit();
+        }
+    }
+
     /// Whether it is of this interest.
     pub fn is(&self, interest: Interest) -> bool {
         self.interests & interest.bit() != 0
     }
 }
 
-/// The rules on lines, and the search for their texts.
+/// The search for the texts of the rules on lines.
 #[derive(Debug)]
-pub struct LineSearch {
-    lines: Vec<Beside>,
-    failures: Vec<Beside>,
-    search: Search,
-}
+pub struct LineSearch(Search);
 
 impl LineSearch {
     /// The search for the rules of this process.
     pub fn active() -> &'static Self {
-        static ACTIVE: LazyLock<LineSearch> = LazyLock::new(|| LineSearch::of(Rules::active()));
+        static ACTIVE: LazyLock<LineSearch> = LazyLock::new(|| {
+            let rules = Rules::active();
+            let texts = rules.lines.iter().map(|of| of.rule.text.as_str());
+            let texts = texts.chain(interests().iter().map(|(text, _)| *text));
+            let failures = rules.failures.iter();
+            LineSearch(Search::new(
+                texts
+                    .chain(failures.map(|rule| rule.text.as_str()))
+                    .collect(),
+            ))
+        });
         &ACTIVE
-    }
-
-    fn of(rules: &'static Rules) -> Self {
-        let lines = rules.lines.iter().map(|of| &of.rule);
-        let texts = lines.clone().map(|rule| rule.text.as_str());
-        let texts = texts.chain(interests().iter().map(|(text, _)| *text));
-        let texts = texts.chain(rules.failures.iter().map(|failure| failure.text.as_str()));
-        Self {
-            search: Search::new(texts.collect()),
-            lines: lines
-                .map(|rule| Beside::new(&rule.any, &rule.all, &rule.without))
-                .collect(),
-            failures: rules
-                .failures
-                .iter()
-                .map(|failure| Beside::new(&failure.any, &failure.all, &failure.without))
-                .collect(),
-        }
     }
 
     /// All texts of all rules on lines.
@@ -91,30 +86,23 @@ impl LineSearch {
 
     /// What is in the line.
     pub fn find(&self, line: &[u8]) -> Found {
+        let rules = Rules::active();
         let mut found = Found::default();
-        self.search.each(line, |index| {
-            let Some(beside) = self.lines.get(index) else {
-                let index = index - self.lines.len();
+        self.0.each(line, |index| {
+            let Some(Of { cause, rule, .. }) = rules.lines.get(index) else {
+                let index = index - rules.lines.len();
                 match interests().get(index) {
                     Some((_, interest)) => found.interests |= interest.bit(),
-                    None => self.failed(index - interests().len(), line, &mut found),
+                    None => found.failed(&rules.failures[index - interests().len()], line),
                 }
                 return;
             };
-            let Of { cause, rule, .. } = &Rules::active().lines[index];
-            if beside.holds(line) && rule.holds(line) {
+            if rule.holds(line) {
                 found.rules.push(index);
                 found.causes.push(*cause);
             }
         });
         found
-    }
-
-    fn failed(&self, index: usize, line: &[u8], found: &mut Found) {
-        if found.failure.is_none() && self.failures[index].holds(line) {
-            found.failure = Some(&Rules::active().failures[index]);
-            found.interests |= Interest::Failure.bit();
-        }
     }
 }
 

@@ -16,7 +16,6 @@
 //! assert_eq!(found.causes, [Cause::FdOrInotifyExhausted]);
 //! ```
 
-mod beside;
 mod event;
 mod file;
 mod folder;
@@ -80,7 +79,6 @@ pub struct Rules {
     built_in_lines: usize,
     /// How many of all rules are of the catalogue.
     built_in: usize,
-    /// The causes of sites.
     sites: Vec<Cause>,
     samples: Vec<Sample>,
     pub(crate) goroutines: Vec<Of<GoroutineRule>>,
@@ -123,7 +121,6 @@ impl Rules {
         &self.sites
     }
 
-    /// How many rules there are.
     fn count(&self) -> usize {
         self.lines.len()
             + self.failures.len()

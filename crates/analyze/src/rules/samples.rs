@@ -57,7 +57,6 @@ impl Rules {
     }
 }
 
-/// What is wrong with a sample.
 fn wrong(sample: &Sample, now: WallTime) -> Option<Error> {
     let path = sample.path.display().to_string();
     let mut analyzer = Analyzer::new();

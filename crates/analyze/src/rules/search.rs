@@ -189,7 +189,8 @@ mod tests {
 
     #[test]
     fn a_text_of_any_length_is_found() {
-        let usual = USUAL[0].repeat((1 << 16) / USUAL[0].len() + 1);
+        let usual = &facts().usual_lines[0];
+        let usual = usual.repeat((1 << 16) / usual.len() + 1);
         let text: &str = Box::leak(format!("{usual} the array is lost").into_boxed_str());
         assert_eq!(found(&Search::new(vec![text]), text), [0]);
     }

@@ -151,10 +151,9 @@ impl Condition {
                     && is(self.below, f64::lt, number)
             }
             Some(Cell::Text(text)) => {
-                let has = |part: &String| text.contains(part.as_str());
                 (self.is.is_empty() || self.is.iter().any(|pattern| is_like(text, pattern)))
-                    && (self.any.is_empty() || self.any.iter().any(has))
-                    && !self.without.iter().any(has)
+                    && self.any.allow(text.as_bytes())
+                    && !self.without.are_in(text.as_bytes())
                     && self
                         .fault
                         .is_none_or(|fault| has_fault(fault, text) == Some(true))
@@ -184,7 +183,6 @@ pub(crate) fn is_like(text: &str, pattern: &str) -> bool {
     end.map_or(rest.is_empty(), |end| rest.ends_with(end))
 }
 
-/// The names of the cells that are filled in.
 fn filled(sentence: &str) -> impl Iterator<Item = &str> {
     let names = sentence.split('{').skip(1);
     names.filter_map(|rest| Some(rest.split_once('}')?.0))

@@ -23,7 +23,7 @@ use crate::metrics::Exposition;
 use crate::output::OutputReader;
 use crate::ps::PsReader;
 use crate::rules::Found;
-use crate::series::Intervals;
+use crate::series::{Interval, Intervals};
 
 /// A line, and what was found in it.
 #[derive(Clone, Copy)]
@@ -169,19 +169,15 @@ impl Input {
         for quote in &mut results.timeline {
             quote.shift(correction);
         }
-        let of_stamp = |stamp: Option<Stamp>| {
-            let nanos = stamp.and_then(|stamp| self.calendar.resolve(&stamp));
-            nanos.and_then(WallTime::from_unix_nanos)
-        };
-        let (mut from, mut until) = (of_stamp(self.first.or(self.last)), of_stamp(self.last));
+        let first = self.first.and_then(|stamp| self.calendar.resolve(&stamp));
+        let mut from = first.or(last).and_then(WallTime::from_unix_nanos);
+        let mut until = last.and_then(WallTime::from_unix_nanos);
         for episode in std::mem::take(&mut self.readiness).end(until) {
             results.episodes.add(episode);
         }
         results.episodes.shift(correction);
-        [&mut from, &mut until]
-            .into_iter()
-            .flatten()
-            .for_each(|time| *time = time.shifted(correction));
+        from = from.map(|time| time.shifted(correction));
+        until = until.map(|time| time.shifted(correction));
         let output = self.output.end();
         // Conditions have complete times.
         for seen in output.not_ready {
@@ -192,9 +188,8 @@ impl Input {
         for (_, intervals) in std::mem::take(&mut self.hosts) {
             results.around.starts += intervals.starts();
             let (mut intervals, dropped) = intervals.end(last);
-            intervals
-                .iter_mut()
-                .for_each(|interval| interval.shift(correction));
+            let shift = |interval: &mut Interval| interval.shift(correction);
+            intervals.iter_mut().for_each(shift);
             results.dropped_intervals += dropped;
             results.intervals.extend(intervals);
         }
@@ -202,8 +197,7 @@ impl Input {
             results.evidence.push((self.path.to_string(), evidence));
         }
         for trouble in output.troubles {
-            let place = format!("{}:{}", self.path, trouble.line);
-            results.troubles.push(format!("{place}: {}", trouble.says));
+            results.trouble(&self.path, trouble.line, &trouble.says);
         }
         for error in output.errors {
             let place = || format!("{}:{}", self.path, error.line);
@@ -213,14 +207,10 @@ impl Input {
             results.row(&self.path, &row);
         }
         for (line, says) in self.services.end() {
-            results
-                .troubles
-                .push(format!("{}:{line}: {says}", self.path));
+            results.trouble(&self.path, line, &says);
         }
-        for (rule, seen) in self.stalls.end() {
-            results.rules.entry(rule).or_default().absorb(seen);
-        }
-        for (rule, seen) in self.repeated.end_of_rules(self.lines, last) {
+        let repeated = self.repeated.end_of_rules(self.lines, last);
+        for (rule, seen) in self.stalls.end().chain(repeated) {
             results.rules.entry(rule).or_default().absorb(seen);
         }
         for (failure, lines, line) in self.repeated.end(self.lines, last) {

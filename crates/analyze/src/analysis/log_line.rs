@@ -13,15 +13,10 @@ use crate::line::forms::{
 use crate::line::pasted::begins_log_line;
 use crate::line::prefix::Carried;
 use crate::line::stamp::{self, Stamp};
-use crate::line::{after, has, klog, until};
+use crate::line::{after, has, klog};
 use crate::rules::{Counted, FATAL, Failure, Found, Interest, Rules};
 use crate::series::{Intervals, SECOND, Said};
 
-/// A kubelet up to 1.14 reports the runtime as down until its first check of it, and it checks
-/// every five seconds.
-const FIRST_CHECK: i64 = 15 * SECOND;
-/// In seconds: thirty years.
-const MAX_UPTIME: f64 = 1e9;
 /// Until the API server and the pods of the network run, which a kubelet starts itself.
 const LASTS_AT_A_START: i64 = 60 * SECOND;
 
@@ -146,20 +141,10 @@ impl Input {
         if found.is(Interest::Start) {
             self.started = time.or(self.started);
         }
-        // A condition shows for how long its kubelet has run.
-        if self.started.is_none() && found.is(Interest::NotReady) {
-            self.started = time
-                .zip(uptime(line))
-                .map(|(time, ran)| time.saturating_sub(ran));
-        }
-        let says_down = found.is(Interest::Connection) && has(line, "container runtime is down");
-        let is_first_check = says_down && self.has_started_within(FIRST_CHECK, time);
         // It says so once the runtime has returned no status for half a minute.
-        self.results.around.runtime_down |= says_down && !is_first_check;
+        let says_down = found.is(Interest::Connection) && has(line, "container runtime is down");
+        self.results.around.runtime_down |= says_down;
         for &index in &found.rules {
-            if is_first_check {
-                break;
-            }
             let rule = &Rules::active().lines[index].rule;
             if rule.usual_at_start && self.has_started_within(LASTS_AT_A_START, time) {
                 continue;
@@ -178,17 +163,11 @@ impl Input {
                 seen.name(names::in_line(line));
             }
         }
-        if !is_first_check {
-            let causes = found.causes.iter();
-            let signs = causes.filter_map(|&it| episodes::sign(it, names::in_line(line), quote()));
-            signs.for_each(|episode| self.results.episodes.add(episode));
-        }
+        let causes = found.causes.iter();
+        let signs = causes.filter_map(|&it| episodes::sign(it, names::in_line(line), quote()));
+        signs.for_each(|episode| self.results.episodes.add(episode));
         let is_a_try = self.output.tries_defaults() && has(line, "dockershim.sock");
-        if found.is(Interest::Connection)
-            && !is_a_try
-            && !is_first_check
-            && outages::is_about_the_runtime(line)
-        {
+        if found.is(Interest::Connection) && !is_a_try && outages::is_about_the_runtime(line) {
             self.outages.complaint(line, time, quote);
         }
         self.failure(line, time, found);
@@ -317,15 +296,6 @@ impl Input {
             self.results.lateness = Some((late, quote()));
         }
     }
-}
-
-/// For how long a Go program has run, by the time that it prints: `+0800 CST m=+1.804311720`.
-fn uptime(line: &[u8]) -> Option<i64> {
-    let seconds = until(after(line, " m=+")?, b" )}\"");
-    let seconds: f64 = std::str::from_utf8(seconds).ok()?.parse().ok()?;
-    (0.0..MAX_UPTIME)
-        .contains(&seconds)
-        .then_some((seconds * SECOND as f64) as i64)
 }
 
 /// The writer's process, by its carrier or by klog.

@@ -146,9 +146,14 @@ impl Results {
                 let evidence = evidence.map(|evidence| (file.to_owned(), evidence));
                 self.evidence.extend(evidence);
             }
-            Shown::Failure(says) => self.troubles.push(format!("{file}:{}: {says}", row.line)),
+            Shown::Failure(says) => self.trouble(file, row.line, &says),
             Shown::Nothing => {}
         }
+    }
+
+    /// Something is wrong without a known cause.
+    pub(super) fn trouble(&mut self, file: &str, line: u64, says: &str) {
+        self.troubles.push(format!("{file}:{line}: {says}"));
     }
 
     /// Something failed in this many lines, which do not show why; each is kept once.

@@ -151,12 +151,12 @@ impl Rules {
             file::read_json("causes/*/rules.yaml", catalogue::RULES)?;
         for (cause, of_cause) in of_causes {
             let path = format!("causes/{cause}/rules.yaml");
-            let of_cause = file::built_in(&path, of_cause, &rules.lists)?;
+            let of_cause = file::finish(&path, of_cause, &rules.lists)?;
             rules.add_all(Some(cause), &path, of_cause)?;
         }
         let path = "causes/failures.yaml";
         let failures = file::read_json(path, catalogue::FAILURES)?;
-        let failures = file::built_in(path, failures, &rules.lists)?;
+        let failures = file::finish(path, failures, &rules.lists)?;
         rules.add_all(None, path, failures)?;
         rules.built_in_lines = rules.lines.len();
         rules.built_in = rules.count();

@@ -18,7 +18,11 @@ use crate::table::{Cell, TableRow, cells_of};
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct TableRule {
+    #[serde(alias = "figure")]
     pub(super) table: String,
+    /// The limits of a figure.
+    least: Option<Limit>,
+    most: Option<Limit>,
     /// What each of these cells contains.
     #[serde(default)]
     pub(super) cells: BTreeMap<String, Condition>,
@@ -33,40 +37,6 @@ pub struct TableRule {
     /// It counts only beside other evidence of the cause.
     #[serde(default)]
     beside: bool,
-}
-
-/// A figure with limits.
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct FigureRule {
-    figure: String,
-    least: Option<Limit>,
-    most: Option<Limit>,
-    confidence: Option<Confidence>,
-    says: String,
-    headline: Option<String>,
-    advice: Option<String>,
-    #[serde(default)]
-    beside: bool,
-}
-
-impl From<FigureRule> for TableRule {
-    fn from(rule: FigureRule) -> Self {
-        let value = Condition {
-            least: rule.least,
-            most: rule.most,
-            ..Condition::default()
-        };
-        Self {
-            table: rule.figure,
-            cells: BTreeMap::from([("value".to_owned(), value)]),
-            confidence: rule.confidence,
-            says: rule.says,
-            headline: rule.headline,
-            advice: rule.advice,
-            beside: rule.beside,
-        }
-    }
 }
 
 /// What a cell contains. A row without the cell does not match if `least`, `above`, `is`, `any` or `fault`
@@ -189,8 +159,31 @@ fn filled(sentence: &str) -> impl Iterator<Item = &str> {
 }
 
 impl TableRule {
+    /// Puts the limits of a figure into its cell. The error is what is wrong, in a sentence.
+    pub(super) fn finish(&mut self, is_figure: bool) -> Result<(), String> {
+        let has_limits = self.least.is_some() || self.most.is_some();
+        match is_figure {
+            true if !self.cells.is_empty() => {
+                return Err("a figure has no `cells`: set `least` or `most`".to_owned());
+            }
+            true => {
+                let value = Condition {
+                    least: self.least,
+                    most: self.most,
+                    ..Condition::default()
+                };
+                self.cells = BTreeMap::from([("value".to_owned(), value)]);
+            }
+            false if has_limits => {
+                return Err("the limits of a table belong to one of its `cells`".to_owned());
+            }
+            false => {}
+        }
+        self.check(is_figure)
+    }
+
     /// What is wrong with it, in a sentence: a cell that the table does not have.
-    pub(super) fn check(&self, is_figure: bool) -> Result<(), String> {
+    fn check(&self, is_figure: bool) -> Result<(), String> {
         let name = &self.table;
         let Some(cells) = cells_of(name) else {
             let kind = if is_figure { "figure" } else { "table" };

@@ -173,7 +173,6 @@ pub fn kernel_faults(release: &str) -> Vec<&'static KernelFault> {
     facts().kernels.iter().filter(has).collect()
 }
 
-/// Whether this kernel leaks control groups of memory.
 fn leaks_memory_cgroups(release: &str) -> bool {
     release.starts_with("3.10.0-")
         && number::words(release) < number::words(&facts().memory_cgroups_fixed)

@@ -49,12 +49,16 @@ pub(super) fn conclude(mut results: Results) -> Analysis {
         total,
         is_unexplained: chain.is_none() && is_unhealthy,
     };
-    collect_goroutines(&mut results, &groups, context);
+    for group in &groups {
+        if let Some(evidence) = goroutines::evidence(group, context) {
+            results.collected.add_evidence(&group.place.file, evidence);
+        }
+    }
     collect_of_all_inputs(&mut results, pleg.as_ref(), metrics.as_ref());
     late_calls::conclude(&mut results);
     collect_chain(&mut results, chain.as_ref(), &groups);
     unexplained::conclude(&mut results);
-    let (errors, other_errors) = errors::conclude(&mut results);
+    let (errors, other_errors) = errors::conclude(std::mem::take(&mut results.errors));
     let mut timeline = results.timeline;
     timeline.sort_by(|one, other| {
         let key = |quote: &Quote| (quote.time.is_none(), quote.time, quote.line);
@@ -65,14 +69,11 @@ pub(super) fn conclude(mut results: Results) -> Analysis {
     timeline.dedup();
     let mut findings = results.collected.findings();
     leave_out_superseded(&mut findings);
-    let suspects = findings
-        .iter_mut()
-        .filter(|finding| finding.verdict == Verdict::Suspect);
-    for finding in suspects {
-        let cause = finding.cause;
-        finding.advise_first(format!(
-            "confirm first that it is this: `pleg explain {cause}` says how"
-        ));
+    for finding in &mut findings {
+        if finding.verdict == Verdict::Suspect {
+            let explain = format!("`pleg explain {}`", finding.cause);
+            finding.advise_first(format!("confirm first that it is this: {explain} says how"));
+        }
     }
     let (episodes, dropped) = episodes::conclude(results.episodes, &findings);
     results.dropped.episodes = dropped;
@@ -121,18 +122,14 @@ fn show_goroutines(
         return None;
     }
     // The end of a chain blocks all of its links.
-    let at_the_end = chain
-        .map(|found| &groups[found.last])
-        .filter(|group| group.wait.is_outside());
+    let at_the_end = chain.map(|found| &groups[found.last]);
+    let at_the_end = at_the_end.filter(|group| group.wait.is_outside());
     let mut holder = goroutines::likely(groups);
     if let Some(group) = at_the_end {
         let mut end = goroutines::Holder::of(group);
-        end.why
-            .push_str(", and all others in the chain wait for it");
-        let same = holder
-            .as_ref()
-            .is_some_and(|holder| holder.goroutine == end.goroutine);
-        holder = if same { holder } else { Some(end) };
+        end.why += ", and all others in the chain wait for it";
+        let likely = holder.filter(|holder| holder.goroutine == end.goroutine);
+        holder = likely.or(Some(end));
     }
     Some(Goroutines {
         total,
@@ -297,14 +294,6 @@ fn collect_tables(results: &mut Results) {
 
 /// How many unexplained problems are reported. Chosen: a person reads no more.
 const MAX_TROUBLES: usize = 12;
-
-fn collect_goroutines(results: &mut Results, groups: &[Group], context: Context) {
-    for group in groups {
-        if let Some(evidence) = goroutines::evidence(group, context) {
-            results.collected.add_evidence(&group.place.file, evidence);
-        }
-    }
-}
 
 /// Collects what is known of all inputs together.
 fn collect_of_all_inputs(

@@ -18,7 +18,7 @@ use pleg_text::{GoDuration, WallTime};
 
 use super::Quote;
 use super::calls::Method;
-use crate::kernel::HungTask;
+use crate::kernel::KernelStack;
 use crate::output::NotReady;
 use crate::rules::{Found, Interest};
 use crate::series::Interval;
@@ -84,7 +84,6 @@ impl Readiness {
 }
 
 impl Quote {
-    /// As the source of an episode.
     pub(super) fn source(self) -> Source {
         Source {
             file: self.file,
@@ -111,12 +110,12 @@ pub(super) fn late_call(method: Method, target: Culprit, quote: Quote) -> Option
 }
 
 /// The kernel reported at the quote's time that a task was blocked.
-pub(super) fn blocked(task: HungTask, quote: Quote) -> Option<Episode> {
+pub(super) fn blocked(task: KernelStack, quote: Quote) -> Option<Episode> {
     let to = quote.time?;
-    let from = to.before(Duration::from_secs(task.seconds.unwrap_or(0)));
+    let from = to.before(Duration::from_secs(task.blocked_seconds.unwrap_or(0)));
     let reason = "the kernel reported that the task was blocked; by default it reports \
                   ten tasks in all";
-    let culprit = Culprit::of_process(Some(task.process), task.pid);
+    let culprit = Culprit::of_process(task.process, task.pid);
     let episode = Episode::new(from, Some(to), What::TaskBlocked, reason);
     Some(episode.about(culprit).written(quote.source()))
 }
@@ -130,7 +129,6 @@ pub(super) fn not_ready(seen: &NotReady, file: &str) -> Episode {
     episode.written(quote.source())
 }
 
-/// A line that shows a cause.
 pub(super) fn sign(cause: Cause, culprit: Culprit, quote: Quote) -> Option<Episode> {
     let title = cause.about().title.as_str();
     let episode = Episode::at(quote.time?, What::Sign { cause }, title);

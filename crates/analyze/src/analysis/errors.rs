@@ -7,7 +7,6 @@ use std::collections::BTreeMap;
 use pleg_text::redact;
 use serde::Serialize;
 
-use super::Results;
 use crate::line::{after, first_chars, klog, lossy, until};
 
 /// Further kinds of errors are only counted.
@@ -81,8 +80,7 @@ impl Errors {
 }
 
 /// The kinds of errors, the most frequent first, and the number of lines of further kinds.
-pub(super) fn conclude(results: &mut Results) -> (Vec<LoggedError>, u64) {
-    let errors = std::mem::take(&mut results.errors);
+pub(super) fn conclude(errors: Errors) -> (Vec<LoggedError>, u64) {
     let mut kinds: Vec<_> = errors.kinds.into_values().collect();
     kinds.sort_by_key(|error| std::cmp::Reverse(error.lines));
     (kinds, errors.others)

@@ -25,7 +25,6 @@ use crate::ps::PsReader;
 use crate::rules::Found;
 use crate::series::{Interval, Intervals};
 
-/// A line, and what was found in it.
 #[derive(Clone, Copy)]
 pub(super) struct Line<'a> {
     /// With its prefixes.
@@ -38,11 +37,9 @@ pub(super) struct Line<'a> {
 #[derive(Debug, Default)]
 pub(super) struct Input {
     pub(super) path: Arc<str>,
-    /// What it shows until now.
     pub(super) results: Results,
     pub(super) lines: u64,
     pub(super) unread: u64,
-    /// How many lines are of each kind.
     kinds: [u64; Kind::COUNT],
     /// How many of them also have the form of a log: people write of what they read, too.
     formed: [u64; Kind::COUNT],
@@ -53,7 +50,6 @@ pub(super) struct Input {
     pub(super) first: Option<Stamp>,
     pub(super) last: Option<Stamp>,
     pub(super) before: Option<Stamp>,
-    /// The series of each node.
     pub(super) hosts: Vec<(Vec<u8>, Intervals)>,
     pub(super) stacks: StackReader,
     pub(super) profile: ProfileReader,

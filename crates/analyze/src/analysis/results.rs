@@ -56,11 +56,9 @@ pub(super) struct Results {
     runc_versions: BTreeSet<String>,
 }
 
-/// A failure, as often as it was seen.
 #[derive(Debug)]
 pub(super) struct Failed {
     pub(super) failure: &'static Failure,
-    /// Of its first line.
     pub(super) place: String,
     pub(super) lines: u64,
 }

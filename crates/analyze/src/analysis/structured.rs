@@ -5,7 +5,7 @@ use causes::facts::facts;
 use super::input::{Input, Line};
 use super::{Quote, episodes};
 use crate::goroutines::{Header, Took};
-use crate::kernel::HungTask;
+use crate::kernel;
 use crate::kind::{Kind, Writer};
 use crate::line::forms::{is_uptime, without_caller};
 use crate::line::prefix::Carried;
@@ -100,20 +100,16 @@ impl Input {
         let ident = lossy(carried.ident);
         // Within a stack its next line is the likeliest.
         let inside = self.stacks.is_inside();
-        let other = |input: &mut Self| {
-            let profile = input
-                .profile
-                .line(text, number)
-                .then_some(Kind::GoroutineProfile);
-            profile.or_else(|| input.kernel.line(text, number).then_some(Kind::KernelStack))
+        let mut kind = if inside {
+            None
+        } else {
+            self.profile_or_kernel(text)
         };
-        let before = if inside { None } else { other(self) };
-        let kind = match before {
-            Some(kind) => kind,
-            None => match self.stacks.line(text, number, &ident) {
+        if kind.is_none() {
+            match self.stacks.line(text, number, &ident) {
                 Took::Yes(earlier) => {
                     self.read_after_all(Kind::GoroutineDump, earlier);
-                    Kind::GoroutineDump
+                    kind = Some(Kind::GoroutineDump);
                 }
                 Took::Perhaps => {
                     self.unread += 1;
@@ -122,30 +118,40 @@ impl Input {
                 }
                 Took::No => {
                     self.drain();
-                    let after = if inside { other(self) } else { None };
-                    let after = after.or_else(|| self.metrics.line(text).then_some(Kind::Metrics));
-                    match after.or_else(|| self.ps.line(text, number).then_some(Kind::Ps)) {
-                        Some(kind) => kind,
-                        None => return false,
-                    }
+                    let others = if inside {
+                        self.profile_or_kernel(text)
+                    } else {
+                        None
+                    };
+                    kind = others
+                        .or_else(|| self.metrics.line(text).then_some(Kind::Metrics))
+                        .or_else(|| self.ps.line(text, number).then_some(Kind::Ps));
                 }
-            },
-        };
-        let kind = match kind {
-            Kind::KernelStack => {
-                self.blocked(carried.body, text, carried);
-                self.kernel.kind()
             }
-            other => other,
+        }
+        let Some(mut kind) = kind else {
+            return false;
         };
+        if kind == Kind::KernelStack {
+            self.blocked(carried.body, text, carried);
+            kind = self.kernel.kind();
+        }
         self.read_as(kind);
         self.drain();
         true
     }
 
+    fn profile_or_kernel(&mut self, text: &str) -> Option<Kind> {
+        if self.profile.line(text, self.lines) {
+            return Some(Kind::GoroutineProfile);
+        }
+        let is_kernel = self.kernel.line(text, self.lines);
+        is_kernel.then_some(Kind::KernelStack)
+    }
+
     /// A task that the kernel reports as blocked, if the line has a time of day.
     fn blocked(&mut self, line: &[u8], text: &str, carried: &Carried) {
-        let Some(task) = HungTask::of_line(text) else {
+        let Some(task) = kernel::blocked_task(text) else {
             return;
         };
         let time = carried.time.and_then(|time| self.calendar.resolve(&time));

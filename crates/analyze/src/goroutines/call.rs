@@ -63,7 +63,6 @@ impl Calls {
         &self.names
     }
 
-    /// Whether they are of the same functions.
     pub(super) fn are_like(&self, other: &Self) -> bool {
         let (one, other_ends) = (self.ends.iter(), other.ends.iter());
         let is_same = one.map(|(end, _)| end).eq(other_ends.map(|(end, _)| end));

@@ -174,7 +174,6 @@ impl Group {
         self.count(stack.count, stack);
     }
 
-    /// Adds the same group of another input.
     fn absorb(&mut self, other: Self) {
         for (address, count) in other.locks {
             self.waits_for(address, count);

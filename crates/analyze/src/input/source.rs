@@ -23,7 +23,6 @@ const CONTROL_CHARACTERS: usize = 50;
 /// The beginning of a text has no more runs of NUL bytes.
 const MAX_NUL_RUNS: usize = 2;
 
-/// What is read.
 #[derive(Debug)]
 pub(super) enum Source {
     StandardInput,
@@ -108,18 +107,14 @@ fn unreadable(path: String, source: io::Error) -> Ended {
 /// Reads all lines of a possibly compressed source. A binary one is no error: a directory that was
 /// saved from a node has some.
 fn feed(path: &str, mut reading: Reading, bytes: &mut dyn io::Read) -> Ended {
-    match lines_of(bytes, |line, cut| reading.line(line, cut)) {
-        Ok(Content::Text) => (reading.end(None), None),
-        Ok(Content::Binary) => (
-            reading.end(Some("skipped: it is a binary file".to_owned())),
-            None,
-        ),
-        Err(source) => {
-            let read = reading.end(Some(source.to_string()));
-            let path = path.to_owned();
-            (read, Some(Unreadable { path, source }))
-        }
-    }
+    let (says, failed) = match lines_of(bytes, |line, cut| reading.line(line, cut)) {
+        Ok(Content::Text) => (None, None),
+        Ok(Content::Binary) => (Some("skipped: it is a binary file".to_owned()), None),
+        Err(error) => (Some(error.to_string()), Some(error)),
+    };
+    let path = path.to_owned();
+    let failed = failed.map(|source| Unreadable { path, source });
+    (reading.end(says), failed)
 }
 
 enum Content {

@@ -9,30 +9,18 @@ use memchr::memmem::Finder;
 use super::reader::KernelStack;
 use crate::line::first_chars;
 
-/// A task that the kernel reports as blocked.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HungTask {
-    /// Its name.
-    pub process: String,
-    /// Its number.
-    pub pid: Option<u32>,
-    /// For at least how long it has been blocked.
-    pub seconds: Option<u64>,
-}
-
-impl HungTask {
-    /// The task of `INFO: task dockerd:1810 blocked for more than 328 seconds.`
-    pub fn of_line(line: &str) -> Option<Self> {
-        let at = TASK.find(line.as_bytes())?;
-        let rest = &line[at + TASK.needle().len()..];
-        let (task, rest) = rest.split_once(" blocked for more than ")?;
-        let (process, pid) = task.rsplit_once(':')?;
-        Some(Self {
-            process: first_chars(process, 100).to_owned(),
-            pid: pid.parse().ok(),
-            seconds: rest.split(' ').next()?.parse().ok(),
-        })
-    }
+/// The task of `INFO: task dockerd:1810 blocked for more than 328 seconds.`
+pub fn blocked_task(line: &str) -> Option<KernelStack> {
+    let at = TASK.find(line.as_bytes())?;
+    let rest = &line[at + TASK.needle().len()..];
+    let (task, rest) = rest.split_once(" blocked for more than ")?;
+    let (process, pid) = task.rsplit_once(':')?;
+    Some(KernelStack {
+        process: Some(first_chars(process, 100).to_owned()),
+        pid: pid.parse().ok(),
+        blocked_seconds: rest.split(' ').next()?.parse().ok(),
+        ..KernelStack::default()
+    })
 }
 
 // Every line is asked for these.
@@ -57,11 +45,10 @@ pub(super) fn beginning(line: &str, number: u64) -> Option<KernelStack> {
         ..KernelStack::default()
     };
     if TASK.find(line.as_bytes()).is_some() {
-        let task = HungTask::of_line(line)?;
+        let task = blocked_task(line)?;
         return Some(KernelStack {
-            pid: task.pid,
-            blocked_seconds: task.seconds,
-            ..of(&task.process, "")
+            line: number,
+            ..task
         });
     }
     // task:dockerd  state:D stack:    0 pid: 1810 ppid:     1 flags:0x00004000
@@ -115,7 +102,6 @@ pub(super) fn is_logged(beginning: &str) -> bool {
     !beginning.starts_with("PID: ") && PROC.find(beginning.as_bytes()).is_none()
 }
 
-/// Whether it is the heading of a stack in the kernel's log.
 pub(super) fn is_heading(line: &str) -> bool {
     matches!(line, "Call Trace:" | "Call trace:" | "<TASK>")
 }

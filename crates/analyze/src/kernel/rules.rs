@@ -151,7 +151,6 @@ pub fn evidence(stack: &KernelStack) -> Vec<Evidence> {
     evidence
 }
 
-/// The function that decides, and its rule.
 fn entry_of(stack: &KernelStack) -> Option<(&'static str, &'static Of<KernelStackRule>)> {
     if stack.is_running || has_crashed(stack) || stack.calls(SERVER_IDLES) {
         return None;
@@ -193,7 +192,6 @@ fn row(stack: &KernelStack) -> Option<TableRow> {
     Some(row.process(stack.process.as_deref(), stack.pid))
 }
 
-/// The fault of this kernel's release that the stack shows.
 fn known_fault(stack: &KernelStack) -> Option<String> {
     let release = stack.release.as_deref()?;
     let is_stuck = stack.blocked_seconds.is_some() || stack.locked_up_seconds.is_some();

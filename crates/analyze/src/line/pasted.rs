@@ -16,7 +16,6 @@ use memchr::{memchr, memmem};
 use super::quoted::without_entities;
 use super::{klog, stamp};
 
-/// A no-break space.
 pub(crate) const NO_BREAK: &[u8] = "\u{a0}".as_bytes();
 
 /// Frames and bullets that stand in front of nothing else.
@@ -114,7 +113,6 @@ fn around(line: &[u8]) -> &[u8] {
     line
 }
 
-/// What is behind a mark, if there is one.
 fn mark(line: &[u8]) -> Option<&[u8]> {
     let rest = match line.first()? {
         b'`' if !line.starts_with(b"``") => {
@@ -148,7 +146,6 @@ fn behind_path(line: &[u8]) -> Option<&[u8]> {
     is_path.then_some(rest)
 }
 
-/// Whether this is how a line of a log begins.
 pub(crate) fn begins_log_line(line: &[u8]) -> bool {
     let is_uptime = matches!(line, [b'[', b' ' | b'0'..=b'9', ..]);
     klog::begins(line)

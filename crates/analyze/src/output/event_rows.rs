@@ -2,9 +2,8 @@
 
 use causes::facts::facts;
 
-use super::warnings::Event;
 use super::{Seen, TIMED_OUT, has_any};
-use crate::rules::Excuse;
+use crate::rules::{Event, Excuse};
 
 pub(super) fn begins(words: &[&str]) -> bool {
     facts().begins("events", words.join(" ").as_bytes()) || is_row(words)

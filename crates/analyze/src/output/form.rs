@@ -49,7 +49,6 @@ pub(super) enum Form {
 }
 
 impl Form {
-    /// The kind of an input that is such output.
     pub(super) fn kind(self) -> Kind {
         match self {
             Self::Describe => Kind::KubectlDescribe,
@@ -58,7 +57,6 @@ impl Form {
         }
     }
 
-    /// Whether lines of logs are a part of it.
     pub(super) fn has_log_lines(self) -> bool {
         matches!(
             self,
@@ -94,7 +92,6 @@ impl Form {
         }
     }
 
-    /// Reads a line of the output.
     pub(super) fn read(&mut self, text: &str, line: u64, seen: &mut Seen) {
         match self {
             Self::Describe => {

@@ -45,7 +45,6 @@ fn frozen(cgroup: &str, line: u64, seen: &mut Seen) {
     seen.row(TableRow::new("frozen-cgroups", line).text("cgroup", cgroup));
 }
 
-/// The cgroup, and its state.
 fn state(text: &str) -> Option<(&str, &str)> {
     let (path, state) = text.split_once("/freezer.state:")?;
     let is_state = matches!(state, "THAWED" | "FROZEN" | "FREEZING");

@@ -11,7 +11,6 @@ pub(super) struct Io {
     table: Table,
     waiting: usize,
     stolen: Option<usize>,
-    /// What is read from swap.
     swapped_in: Option<usize>,
 }
 

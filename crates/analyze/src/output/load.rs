@@ -5,14 +5,12 @@ use super::memory::Memory;
 use crate::ps;
 use crate::table::TableRow;
 
-/// What the head of the page contains.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Load {
     average: f64,
     /// The percentage of time in which the processors had nothing to do.
     idle: f64,
     memory: Memory,
-    /// The processors that have a line each.
     each: Each,
 }
 

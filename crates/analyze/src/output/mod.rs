@@ -69,11 +69,9 @@ pub struct OutputReader {
     log_lines: u32,
     /// A condition in YAML or JSON, of which some lines were read.
     condition: Option<ConditionObject>,
-    /// What was typed last.
     typed: Option<Command>,
     /// It has printed nothing yet.
     is_pending: bool,
-    /// Some command was typed.
     saw_command: bool,
     seen: Seen,
 }
@@ -367,7 +365,6 @@ fn keep<T>(kept: &mut Vec<T>, one: T) {
     }
 }
 
-/// Whether one of these texts is in the line.
 fn has_any(line: &str, texts: &[&str]) -> bool {
     texts.iter().any(|text| line.contains(text))
 }

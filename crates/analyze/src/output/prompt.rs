@@ -12,7 +12,6 @@ use super::pressure::Pressure;
 use super::{counts, freezer};
 use crate::table::TableRow;
 
-/// A command that was typed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Command {
     pub(super) text: String,
@@ -97,7 +96,6 @@ impl Command {
         words.contains(&"--session") || words.contains(&"--user")
     }
 
-    /// It was interrupted before it printed anything.
     pub(super) fn interrupted(&self, seen: &mut Seen) {
         self.slow("was interrupted before it printed anything", None, seen);
     }
@@ -150,7 +148,6 @@ impl Command {
         seen.row(row.text("text", text).text("container", self.id()))
     }
 
-    /// The id of a container or sandbox in it.
     fn id(&self) -> Option<&str> {
         let mut words = self.words().into_iter().skip(1);
         words.find(|word| is_id(word))

@@ -39,7 +39,6 @@ pub fn tables(rows: &[Row], late_calls: u64, runc: Option<&str>) -> Vec<TableRow
         .collect()
 }
 
-/// Processes, and their parents.
 struct Listing<'a> {
     rows: &'a [Row],
     by_pid: HashMap<u32, &'a Row>,

@@ -49,7 +49,6 @@ pub struct LineRule {
     /// It is usual in the first minute of a kubelet.
     #[serde(default)]
     pub usual_at_start: bool,
-    /// A number that is in the line.
     number: Option<Number>,
     /// What a finding says in place of the title; `{rest}` stands for what is after the text.
     headline: Option<String>,
@@ -123,7 +122,6 @@ fn one() -> u64 {
 }
 
 impl LineRule {
-    /// Whether a line with the text is meant.
     pub(super) fn holds(&self, line: &[u8]) -> bool {
         self.any.allow(line)
             && self.all.are_all_in(line)
@@ -171,7 +169,6 @@ fn names_faulty_kernel(line: &str) -> bool {
 }
 
 impl Failure {
-    /// Whether a line with the text is meant.
     pub(super) fn holds(&self, line: &[u8]) -> bool {
         self.any.allow(line) && self.all.are_all_in(line) && !self.without.are_in(line)
     }

@@ -35,7 +35,6 @@ impl Found {
         self.rules.is_empty() && self.interests == 0
     }
 
-    /// The text of a failure was found.
     fn failed(&mut self, failure: &'static Failure, line: &[u8]) {
         if self.failure.is_none() && failure.holds(line) {
             self.failure = Some(failure);

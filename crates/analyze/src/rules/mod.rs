@@ -33,6 +33,7 @@ use std::sync::OnceLock;
 
 use causes::{Cause, catalogue};
 
+pub(crate) use event::Event;
 pub use event::{EventRule, Excuse};
 pub use interest::Interest;
 pub use line::{Counted, Failure, LineRule};

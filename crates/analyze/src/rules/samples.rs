@@ -68,15 +68,9 @@ fn wrong(sample: &Sample, now: WallTime) -> Option<Error> {
     }
     let analysis = analyzer.finish();
     let cause = sample.cause;
-    let is_found = analysis
-        .findings
-        .iter()
-        .any(|finding| finding.cause == cause);
-    let others: Vec<&str> = analysis
-        .findings
-        .iter()
-        .map(|finding| finding.cause.id())
-        .collect();
+    let findings = analysis.findings.iter();
+    let others: Vec<&str> = findings.map(|finding| finding.cause.id()).collect();
+    let is_found = others.contains(&cause.id());
     let others = match others.is_empty() {
         true => "no other cause is".to_owned(),
         false => format!("these are: {}", others.join(", ")),

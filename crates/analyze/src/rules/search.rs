@@ -33,7 +33,6 @@ const MAX_CANDIDATES: usize = 1024;
 const PIECES: usize = 1 << 16;
 const BUCKETS: usize = 1 << 12;
 
-/// A piece of a text.
 #[derive(Clone, Copy, Debug)]
 struct Piece {
     bytes: [u8; PIECE],
@@ -42,7 +41,6 @@ struct Piece {
     offset: u16,
 }
 
-/// The texts, by their pieces.
 #[derive(Debug)]
 pub(super) struct Search {
     texts: Vec<&'static str>,

@@ -23,7 +23,6 @@ pub struct TableRule {
     /// The limits of a figure.
     least: Option<Limit>,
     most: Option<Limit>,
-    /// What each of these cells contains.
     #[serde(default)]
     pub(super) cells: BTreeMap<String, Condition>,
     /// How sure it is; a rule that supports no cause has none.
@@ -50,16 +49,12 @@ pub(super) struct Condition {
     below: Option<Limit>,
     #[serde(default)]
     absent: bool,
-    /// The text is like one of these patterns.
     #[serde(default)]
     pub(super) is: Texts,
-    /// One of these is in it, too.
     #[serde(default)]
     pub(super) any: Texts,
-    /// None of these is in it.
     #[serde(default)]
     pub(super) without: Texts,
-    /// It is a version that has this fault.
     fault: Option<Fault>,
 }
 
@@ -248,7 +243,6 @@ impl TableRule {
     }
 }
 
-/// What a row shows.
 #[derive(Debug)]
 pub(crate) enum Shown {
     /// Causes.

@@ -7,7 +7,6 @@ use std::ops::Deref;
 use memchr::memmem::Finder;
 use serde::de::{self, Deserialize, Deserializer, SeqAccess, Visitor};
 
-/// The texts of each named list.
 pub(super) type Lists = BTreeMap<String, Vec<String>>;
 
 /// Texts of a rule: `[one, two]`, `$aList`, or both: `[$aList, another]`.
@@ -50,12 +49,10 @@ impl Texts {
         self.is_empty() || self.are_in(text)
     }
 
-    /// Whether one of them is in the text.
     pub(crate) fn are_in(&self, text: &[u8]) -> bool {
         self.finders.iter().any(|it| it.find(text).is_some())
     }
 
-    /// Whether all of them are in the text.
     pub(crate) fn are_all_in(&self, text: &[u8]) -> bool {
         self.finders.iter().all(|it| it.find(text).is_some())
     }

@@ -60,13 +60,12 @@ pub(super) fn follow(groups: &[Group], kernel: &[(String, KernelStack)]) -> Opti
     if way.len() < 2 && in_kernel.is_none() {
         return None;
     }
-    let mut parts: Vec<String> = Vec::new();
-    for (at, &index) in way.iter().enumerate() {
-        let before = at.checked_sub(1).map(|before| &groups[way[before]]);
-        parts.push(says(&groups[index], before));
-    }
-    let before = way.len().checked_sub(2).map(|before| &groups[way[before]]);
-    let end = end_of(&groups[last], before, in_kernel.map(|(_, stack)| stack));
+    let before = |at: usize| at.checked_sub(1).map(|before| &groups[way[before]]);
+    let parts = way.iter().enumerate();
+    let parts = parts.map(|(at, &index)| says(&groups[index], before(at)));
+    let mut parts: Vec<String> = parts.collect();
+    let stack = in_kernel.map(|(_, stack)| stack);
+    let end = end_of(&groups[last], before(way.len() - 1), stack);
     let headline = shortest(&groups[way[0]], &end);
     let mut links: Vec<Link> = way.iter().map(|&index| link(&groups[index])).collect();
     if let Some((file, stack)) = in_kernel {
@@ -84,10 +83,8 @@ pub(super) fn follow(groups: &[Group], kernel: &[(String, KernelStack)]) -> Opti
 
 /// The relist or, without one, a handler of the runtime that waits for a lock.
 fn start(groups: &[Group]) -> Option<usize> {
-    let relist = groups
-        .iter()
-        .position(|group| group.is_relist() && !group.idle);
-    relist.or_else(|| {
+    let is_relist = |group: &Group| group.is_relist() && !group.idle;
+    groups.iter().position(is_relist).or_else(|| {
         let waits = |group: &Group| {
             let mut methods = facts().goroutines["methods"].iter();
             group.wait == Wait::Lock && methods.any(|method| handles(group, method))
@@ -216,9 +213,8 @@ fn says(group: &Group, before: Option<&Group>) -> String {
 }
 
 fn program(group: &Group) -> String {
-    group
-        .program
-        .map_or("a process".to_owned(), |program| program.to_string())
+    let program = group.program.map(|program| program.to_string());
+    program.unwrap_or_else(|| "a process".to_owned())
 }
 
 /// What a chain ends in: a program, and the function of it.

@@ -34,6 +34,16 @@ pub(super) struct Line<'a> {
     pub(super) found: &'a Found,
 }
 
+impl<'a> Line<'a> {
+    pub(super) fn new(text: &'a [u8], carried: Carried<'a>, found: &'a Found) -> Self {
+        Self {
+            text,
+            carried,
+            found,
+        }
+    }
+}
+
 #[derive(Debug, Default)]
 pub(super) struct Input {
     pub(super) path: Arc<str>,

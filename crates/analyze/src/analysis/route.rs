@@ -127,11 +127,7 @@ impl Input {
             self.last = Some(*time);
         }
         let body = carried.body;
-        let line = Line {
-            text: line,
-            carried,
-            found,
-        };
+        let line = Line::new(line, carried, found);
         if klog::begins(body) {
             self.end_stack();
             self.in_klog = true;
@@ -253,16 +249,7 @@ impl Input {
             let joined = [before.trim_ascii_end(), b" ", body].concat();
             let found = LineSearch::active().find(&joined);
             if !found.rules.is_empty() {
-                let (text, carried) = (&*joined, split(&joined));
-                let found = &found;
-                return self.relevant(
-                    Line {
-                        text,
-                        carried,
-                        found,
-                    },
-                    None,
-                );
+                return self.relevant(Line::new(&joined, split(&joined), &found), None);
             }
         }
         self.unread_line = Some((self.lines, body.to_vec()));

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::call::{package, receiver_type};
 use super::group::Group;
-use super::{Wait, call};
+use super::{Call, Wait, call};
 
 /// The goroutine that probably blocks the others.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -94,16 +94,11 @@ fn largest_pile(groups: &[Group]) -> Option<Pile<'_>> {
     let mut piles: Vec<Pile> = Vec::new();
     for group in groups.iter().filter(|group| group.wait == Wait::Lock) {
         let taker = group.function();
-        let object = group
-            .oldest
-            .calls
-            .iter()
-            .find(|call| call.function == taker);
+        let mut calls = group.oldest.calls.iter();
+        let object = calls.find(|call| call.function == taker);
         let kind = |function| receiver_type(function).unwrap_or(function);
-        match piles
-            .iter_mut()
-            .find(|pile| kind(pile.taker) == kind(taker))
-        {
+        let mut known = piles.iter_mut();
+        match known.find(|pile| kind(pile.taker) == kind(taker)) {
             Some(pile) => {
                 pile.count += group.count;
                 pile.oldest = pile.oldest.max(group.max_minutes);
@@ -116,9 +111,8 @@ fn largest_pile(groups: &[Group]) -> Option<Pile<'_>> {
             }),
         }
     }
-    piles
-        .into_iter()
-        .max_by_key(|pile| (pile.count, pile.oldest))
+    let piles = piles.into_iter();
+    piles.max_by_key(|pile| (pile.count, pile.oldest))
 }
 
 /// How a goroutine's calls are related to the object whose lock is waited for.
@@ -133,21 +127,18 @@ enum Relation {
 fn relation(group: &Group, pile: &Pile) -> Relation {
     let of_type = receiver_type(pile.taker);
     let calls = &group.oldest.calls;
-    let same_type = |function| of_type.is_some() && receiver_type(function) == of_type;
-    if pile.object.is_some()
-        && calls
-            .iter()
-            .any(|call| call.first == pile.object && same_type(call.function))
-    {
-        return Relation::Object;
-    }
-    if calls.iter().any(|call| same_type(call.function)) {
-        return Relation::Type;
-    }
-    let near = calls
+    let is_of_type = |call: &Call<'_>| of_type.is_some() && receiver_type(call.function) == of_type;
+    let is_of_object = |call: &Call<'_>| pile.object.is_some() && call.first == pile.object;
+    let is_library = call::is_library(pile.taker);
+    let is_near = |call: Call<'_>| !is_library && package(call.function) == package(pile.taker);
+    if calls
         .iter()
-        .any(|call| !call::is_library(pile.taker) && package(call.function) == package(pile.taker));
-    if near {
+        .any(|call| is_of_object(&call) && is_of_type(&call))
+    {
+        Relation::Object
+    } else if calls.iter().any(|call| is_of_type(&call)) {
+        Relation::Type
+    } else if calls.iter().any(is_near) {
         Relation::Package
     } else {
         Relation::None

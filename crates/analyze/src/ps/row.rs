@@ -77,10 +77,8 @@ impl PsReader {
             self.branch.clear();
             return true;
         }
-        let by_name = self
-            .columns
-            .as_deref()
-            .and_then(|columns| by_columns(columns, line));
+        let columns = self.columns.as_deref();
+        let by_name = columns.and_then(|columns| by_columns(columns, line));
         let Some(mut row) = by_name.or_else(|| guessed(&words, line)) else {
             return false;
         };
@@ -105,16 +103,9 @@ impl PsReader {
         let is_option =
             |word: &&str| word.trim_start_matches('-').ends_with('o') && word.len() <= 4;
         let format = words.find(is_option).and_then(|_| words.next());
+        let name = |column: &str| column.split([':', '=']).next().map(str::to_ascii_uppercase);
         let columns = format.unwrap_or_default().split(',');
-        let columns: Vec<String> = columns
-            .map(|column| {
-                column
-                    .split([':', '='])
-                    .next()
-                    .unwrap_or_default()
-                    .to_ascii_uppercase()
-            })
-            .collect();
+        let columns: Vec<String> = columns.filter_map(name).collect();
         let has = |name: &str| columns.iter().any(|column| column == name);
         let is_usable = has("PID") && columns.last().is_some_and(|last| is_command(last));
         if is_usable {

@@ -80,7 +80,7 @@ impl Number {
 }
 
 /// A line that shows that something failed, and does not show why. It supports no cause.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Failure {
     /// What is searched for. Case counts.
@@ -176,15 +176,11 @@ impl Failure {
     /// The kubelet ends with a fatal error. No text is searched for: the form of the line shows it.
     pub(crate) fn fatal() -> Self {
         Self {
-            text: String::new(),
-            any: Texts::default(),
-            all: Texts::default(),
-            without: Texts::default(),
             says: "the kubelet, or another program that logs in the same way, exited with a fatal \
                    error"
                 .to_owned(),
             lines: 1,
-            counted: Counted::Together,
+            ..Self::default()
         }
     }
 }

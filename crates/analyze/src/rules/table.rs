@@ -190,18 +190,11 @@ impl TableRule {
                 names.join(", ")
             ));
         };
-        match (is_figure, cells == ["value"]) {
-            (true, false) => {
-                return Err(format!(
-                    "{name} is a table: write `on: table` and `table: {name}`"
-                ));
-            }
-            (false, true) => {
-                return Err(format!(
-                    "{name} is a figure: write `on: figure` and `figure: {name}`"
-                ));
-            }
-            _ => {}
+        if is_figure != (cells == ["value"]) {
+            let on = if is_figure { "table" } else { "figure" };
+            return Err(format!(
+                "{name} is a {on}: write `on: {on}` and `{on}: {name}`"
+            ));
         }
         let sentences = [
             Some(&self.says),

@@ -38,7 +38,7 @@ pub struct Facts {
     pub writers: BTreeMap<String, Vec<String>>,
     /// Types of conditions of a node.
     pub node_conditions: Vec<String>,
-    /// Packages of Go, and the program whose they are, the most specific first.
+    /// Packages of Go and the program that each belongs to, the most specific first.
     pub go_packages: Vec<(String, String)>,
     /// Programs of Go, and patterns of the names of their processes.
     pub go_programs: BTreeMap<String, Vec<String>>,

@@ -133,7 +133,7 @@ impl Culprit {
         }
     }
 
-    /// The same without the pod and the container.
+    /// Removes the pod and the container.
     pub fn of_node(self) -> Self {
         Self {
             pod: None,
@@ -181,7 +181,7 @@ pub struct Finding {
     pub cause: Cause,
     /// What is known of the cause, in a short sentence.
     pub title: &'static str,
-    /// The same of this node, with names; empty where the title says all that is known.
+    /// What is known of this node, with names; empty if the title contains all of it.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub sentence: String,
     /// Whether it is this or may be.
@@ -252,7 +252,7 @@ impl Finding {
         }
     }
 
-    /// The same finding, advising this first.
+    /// Puts this advice first.
     pub fn advising(mut self, advice: impl Into<String>) -> Self {
         self.advise_first(advice);
         self

@@ -1,6 +1,5 @@
-//! Errors that are reported in a log and show nothing by themselves: most are over soon, also on
-//! a node that is well. They are shown where nothing else was found, as "no problem" would say
-//! more than what was read.
+//! Errors in a log that show no cause. Most end soon, also on a healthy node. They are reported only if
+//! nothing else was found, because "no problem" would claim more than the log shows.
 
 use std::collections::BTreeMap;
 

@@ -67,7 +67,7 @@ pub(super) struct Input {
     pub(super) ps: PsReader,
     pub(super) metrics: Exposition,
     pub(super) output: OutputReader,
-    /// The number and the text of the last line that means nothing alone.
+    /// The number and the text of the last line that was not recognised.
     pub(super) unread_line: Option<(u64, Vec<u8>)>,
     /// The previous line was klog's, whose messages may span several lines.
     pub(super) in_klog: bool,

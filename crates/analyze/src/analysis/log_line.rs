@@ -20,8 +20,8 @@ use crate::series::{Intervals, SECOND, Said};
 /// Until the API server and the pods of the network run, which a kubelet starts itself.
 const LASTS_AT_A_START: i64 = 60 * SECOND;
 
-/// What a line of this writer's is, where its form is none of a log's: a command may have printed
-/// it, or it is the message of an event.
+/// The kind of a line of this writer. Without the form of a log, a command may have printed the line, or
+/// it is the message of an event.
 fn kind_of(writer: Option<Writer>, line: &Line<'_>) -> Kind {
     let (carried, body) = (&line.carried, line.text.trim_ascii_start());
     let is_timed = carried.time.is_some();
@@ -141,7 +141,7 @@ impl Input {
         if found.is(Interest::Start) {
             self.started = time.or(self.started);
         }
-        // It says so once the runtime has returned no status for half a minute.
+        // The kubelet reports this once the runtime has returned no status for half a minute.
         let says_down = found.is(Interest::Connection) && has(line, "container runtime is down");
         self.results.around.runtime_down |= says_down;
         for &index in &found.rules {

@@ -238,7 +238,7 @@ impl Input {
         }
     }
 
-    /// A line that means nothing alone may be the end of the line before, which was wrapped where
+    /// A line that is not recognised may be the end of the line before, which was wrapped where
     /// it was pasted.
     fn wrapped(&mut self, body: &[u8]) {
         let before = self.unread_line.take();

@@ -11,7 +11,7 @@ use crate::table::TableRow;
 pub(super) struct Services {
     /// Those that fail, since which line and time.
     failing: BTreeMap<String, (u64, Option<i64>)>,
-    /// Those that are well again.
+    /// Those that are healthy again.
     over: Vec<TableRow>,
     /// The time in the last line that has nothing else, in seconds of its day.
     clock: Option<i64>,
@@ -62,7 +62,7 @@ impl Services {
         }
     }
 
-    /// What failed, and is well again.
+    /// The services that failed and are healthy again.
     pub(super) fn take_over(&mut self) -> Vec<TableRow> {
         std::mem::take(&mut self.over)
     }

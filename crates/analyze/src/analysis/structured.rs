@@ -41,7 +41,7 @@ impl Input {
         is_header
     }
 
-    /// What the kernel says of a task that does not get on, behind whatever. Says whether that is so.
+    /// Reads the kernel's report of a blocked task after any prefix. Returns whether the line has one.
     pub(super) fn blocked_task(&mut self, text: &str) -> bool {
         let at = memchr::memmem::find(text.as_bytes(), b"INFO: task ");
         let Some(at) = at.filter(|_| text.contains(" blocked for more than ")) else {
@@ -205,7 +205,7 @@ impl Input {
     }
 }
 
-/// A dump begins, or what stands in front of one.
+/// Whether a dump begins here, or a line that precedes a dump.
 pub(super) fn begins_dump(body: &[u8]) -> bool {
     let begins = facts().begins("dumps", body);
     let profile = body.starts_with(b"goroutine profile: total");

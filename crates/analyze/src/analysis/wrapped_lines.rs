@@ -69,7 +69,7 @@ impl Default for WrappedLines {
 }
 
 impl WrappedLines {
-    /// Takes the next line, and gives on what is complete.
+    /// Takes the next line, and passes on each complete line.
     pub(super) fn line(&mut self, line: &[u8], each: &mut impl FnMut(&[u8], u64)) {
         match self {
             Self::Plain => each(line, 1),

@@ -23,7 +23,7 @@ pub fn blocked_task(line: &str) -> Option<KernelStack> {
     })
 }
 
-// Every line is asked for these.
+// Every line is searched for these.
 static TASK: LazyLock<Finder> = LazyLock::new(|| Finder::new("INFO: task "));
 static DECIDES: LazyLock<Finder> =
     LazyLock::new(|| Finder::new("): Using fanotify permission checks"));

@@ -97,7 +97,7 @@ fn entry(
     best.map(|(_, function, of)| (function, of))
 }
 
-/// The rule for this name; a weak one only if no other has it.
+/// The rule for this name; a weak rule only if no other rule has the name.
 fn of_name(name: &str, stack: &KernelStack) -> Option<&'static Of<KernelStackRule>> {
     let found = entry(name, false, stack).or_else(|| entry(name, true, stack));
     found.map(|(_, of)| of)
@@ -108,7 +108,7 @@ pub fn cause_of_function(name: &str) -> Option<(Cause, Confidence)> {
     cause_in(name, &KernelStack::default(), true)
 }
 
-/// The same of the task of this stack, whether it is blocked or only asleep.
+/// What waiting in this function shows of the task of this stack, which is blocked or only asleep.
 pub fn cause_in(name: &str, stack: &KernelStack, is_blocked: bool) -> Option<(Cause, Confidence)> {
     let Of { cause, rule, .. } = of_name(name, stack).filter(|of| is_blocked || of.rule.asleep)?;
     Some((*cause, rule.confidence_of(stack)))

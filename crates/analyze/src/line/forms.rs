@@ -44,7 +44,7 @@ pub(crate) fn is_of_build(body: &[u8]) -> bool {
 }
 
 /// Whether the line is the message of an event of the kubelet's, without the other columns: in a
-/// log, something stands in front of it.
+/// log, a prefix precedes it.
 pub(crate) fn is_event_message(body: &[u8]) -> bool {
     // In YAML.
     let body = body.strip_prefix(b"message: ").unwrap_or(body);

@@ -42,7 +42,7 @@ pub(super) enum Form {
     Process,
     /// `busctl`, `dbus-send`, `dbus-monitor`.
     Bus,
-    /// The same of a user's own bus, which neither the kubelet nor a runtime uses.
+    /// `busctl` on the bus of a user, which neither the kubelet nor a runtime uses.
     SessionBus,
     /// Any other command.
     Other,

@@ -1,6 +1,6 @@
 //! `iostat`, `vmstat`, `sar` and `iotop`: what the disks do, and what the processors wait for.
 //!
-//! Columns are counted from the right: what stands in front of the numbers differs from row to row.
+//! Columns are counted from the right: the words before the numbers differ from row to row.
 
 use super::Seen;
 use crate::table::TableRow;

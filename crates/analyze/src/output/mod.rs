@@ -97,7 +97,7 @@ pub struct Seen {
     system_ooms: SystemOoms,
     /// The unit or the process that the lines are about.
     of: String,
-    /// crictl asks wherever a runtime might be, for want of a configuration.
+    /// crictl has no configuration, so it tries the sockets of all runtimes.
     tries_defaults: bool,
 }
 

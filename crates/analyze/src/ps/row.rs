@@ -42,7 +42,7 @@ pub struct Row {
     pub wchan: Option<String>,
     /// Percent of a processor that it took, in all its life as `ps` prints it.
     pub cpu: Option<f32>,
-    /// The same of the last interval, as `top` and `pidstat` print it.
+    /// Percent of a processor that it took in the last interval, as `top` and `pidstat` print it.
     pub busy: Option<f32>,
     /// Its resident memory in KiB.
     pub memory_kib: Option<u64>,

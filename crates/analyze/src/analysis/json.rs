@@ -67,14 +67,14 @@ impl Input {
             Some(Writer::Runtime) => {}
             _ => line.carried.time = time_of_json(body).or(carried.time),
         }
-        self.log(line, writer);
+        self.log(&line, writer);
         // The time must have its end in the head.
         let end = end.max(ts.map_or(0, |ts| ts + MAX_NUMBER_BYTES));
         if depth == 0
             && let Some(rest) = body.get(end..)
             && let Some(writer) = writer
         {
-            self.note_head(line, rest, writer);
+            self.note_head(&line, rest, writer);
         }
         true
     }

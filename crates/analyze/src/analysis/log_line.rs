@@ -49,12 +49,12 @@ fn has_form(carried: &Carried) -> bool {
 }
 
 impl Input {
-    pub(super) fn log(&mut self, line: Line<'_>, writer: Option<Writer>) {
-        let own = kind_of(writer, &line);
+    pub(super) fn log(&mut self, line: &Line<'_>, writer: Option<Writer>) {
+        let own = kind_of(writer, line);
         let Line { carried, found, .. } = line;
         match self.output.around_log_line() {
             Some(kind) => self.read_as(kind),
-            None if has_form(&carried) => self.read_by_form_as(own),
+            None if has_form(carried) => self.read_by_form_as(own),
             None => self.read_as(own),
         }
         self.outages.other_line();
@@ -66,7 +66,7 @@ impl Input {
             false if found.is_nothing() => None,
             false => klog::find(carried.body).map(|at| &carried.body[at..]),
         };
-        self.learn_time(&carried, inner);
+        self.learn_time(carried, inner);
         if writer == Some(Writer::Kernel) {
             let time = || carried.time.and_then(|stamp| self.calendar.resolve(&stamp));
             self.stalls.line(line.text, time);
@@ -122,12 +122,12 @@ impl Input {
     }
 
     /// A line that shows something; `inner` is klog's part of it.
-    pub(super) fn relevant(&mut self, whole: Line<'_>, inner: Option<&[u8]>) {
+    pub(super) fn relevant(&mut self, whole: &Line<'_>, inner: Option<&[u8]>) {
         let Line {
             text: line,
-            carried,
+            ref carried,
             found,
-        } = whole;
+        } = *whole;
         if found.is(Interest::Calendar) {
             self.learn_calendar(line, self.before.is_none());
         }
@@ -191,10 +191,10 @@ impl Input {
             late.into_iter().for_each(|episode| episodes.add(episode));
         }
         let is_of_series = found.is(Interest::Pleg) || found.is(Interest::Start);
-        if is_of_series && self.series(&whole, inner, time) {
+        if is_of_series && self.series(whole, inner, time) {
             self.results.add_to_story(quote());
         }
-        self.lateness(&carried, inner, quote);
+        self.lateness(carried, inner, quote);
     }
 
     pub(super) fn has_started_within(&self, span: i64, time: Option<i64>) -> bool {

@@ -93,7 +93,7 @@ impl Input {
     }
 
     /// Adds the head of a line that no rule matches. The head ends where `rest` begins.
-    pub(super) fn note_head(&mut self, line: Line<'_>, rest: &[u8], writer: Writer) {
+    pub(super) fn note_head(&mut self, line: &Line<'_>, rest: &[u8], writer: Writer) {
         let is_plain = line.found.is_nothing_at_all() && !self.output.is_inside();
         let knows_time = writer != Writer::Runtime || self.knows_year();
         if is_plain && knows_time {
@@ -138,13 +138,13 @@ impl Input {
                 self.kernel.line(&lossy(body), self.lines);
                 self.drain();
             }
-            self.log(line, writer);
+            self.log(&line, writer);
             // Each error counts.
             if depth == 0
                 && !matches!(body[0], b'E' | b'F')
                 && let Some(rest) = body.get(klog::TIMED..)
             {
-                self.note_head(line, rest, Writer::Kubelet);
+                self.note_head(&line, rest, Writer::Kubelet);
             }
             return;
         }
@@ -159,34 +159,34 @@ impl Input {
                     Some(Writer::Kubelet) => Writer::Kubelet,
                     _ => Writer::Runtime,
                 };
-                self.log(line, Some(writer));
+                self.log(&line, Some(writer));
                 if depth == 0 {
-                    self.note_head(line, &body[b"time=".len()..], writer);
+                    self.note_head(&line, &body[b"time=".len()..], writer);
                 }
                 return;
             }
             b'I' | b'W' | b'E' | b'F' | b'D' if is_logrus_on_a_terminal(body) => {
-                self.log(line, Some(Writer::Runtime));
+                self.log(&line, Some(Writer::Runtime));
                 return;
             }
             b'[' if is_uptime(body) => {
                 self.heads.forget();
-                self.kernel_line(line);
+                self.kernel_line(&line);
                 return;
             }
             _ => {}
         }
         self.heads.forget();
         if carried.is_of_dmesg {
-            self.kernel_line(line);
+            self.kernel_line(&line);
             return;
         }
-        if depth == 0 && self.output_line(line) {
+        if depth == 0 && self.output_line(&line) {
             return;
         }
         let writer = Writer::of_ident(carried.ident);
         if writer == Some(Writer::Kernel) {
-            self.kernel_line(line);
+            self.kernel_line(&line);
             return;
         }
         // A line of the journal is a part of a dump only once one has begun.
@@ -198,7 +198,7 @@ impl Input {
             // The line before a dump, which shows why there is one.
             let shows_why = body.starts_with(b"panic: ") || body.starts_with(b"fatal error: ");
             if shows_why && !found.rules.is_empty() {
-                self.relevant(line, None);
+                self.relevant(&line, None);
             } else if let Some(failure) = found.failure {
                 self.failed(failure);
             }
@@ -211,12 +211,12 @@ impl Input {
         });
         let pleg = found.is(Interest::Pleg).then_some(Writer::Kubelet);
         match known.or(pleg) {
-            Some(writer) => self.log(line, Some(writer)),
+            Some(writer) => self.log(&line, Some(writer)),
             None if carried_line && found.is_nothing() || body.starts_with(b"Log line format") => {
                 self.read_as(Kind::Unknown)
             }
             None if found.is_nothing() && !is_log_file_header(body) => match klog::find(body) {
-                Some(_) => self.log(line, Some(Writer::Kubelet)),
+                Some(_) => self.log(&line, Some(Writer::Kubelet)),
                 None if self.in_klog && is_continuation(line.text) => self.read_as(Kind::Unknown),
                 None => {
                     self.in_klog = false;
@@ -233,7 +233,7 @@ impl Input {
             },
             None => {
                 let writer = klog::find(body).map(|_| Writer::Kubelet);
-                self.log(line, writer);
+                self.log(&line, writer);
             }
         }
     }
@@ -249,7 +249,7 @@ impl Input {
             let joined = [before.trim_ascii_end(), b" ", body].concat();
             let found = LineSearch::active().find(&joined);
             if !found.rules.is_empty() {
-                return self.relevant(Line::new(&joined, split(&joined), &found), None);
+                return self.relevant(&Line::new(&joined, split(&joined), &found), None);
             }
         }
         self.unread_line = Some((self.lines, body.to_vec()));

@@ -52,7 +52,7 @@ impl Input {
     }
 
     /// What a command printed, and its prompt.
-    pub(super) fn output_line(&mut self, line: Line<'_>) -> bool {
+    pub(super) fn output_line(&mut self, line: &Line<'_>) -> bool {
         let carried = &line.carried;
         let is_logged = carried.time.is_some() && !carried.ident.is_empty();
         if is_logged || self.stacks.is_inside() {
@@ -161,7 +161,7 @@ impl Input {
         }
     }
 
-    pub(super) fn kernel_line(&mut self, line: Line<'_>) {
+    pub(super) fn kernel_line(&mut self, line: &Line<'_>) {
         let carried = &line.carried;
         let body = match is_uptime(carried.body) {
             true => memchr::memchr(b']', carried.body)

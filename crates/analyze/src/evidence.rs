@@ -36,7 +36,7 @@ pub struct Evidence {
 }
 
 impl Evidence {
-    /// A evidence without a culprit.
+    /// Evidence without a culprit.
     pub fn new(cause: Cause, confidence: Confidence, line: u64, says: impl Into<String>) -> Self {
         Self {
             cause,
@@ -50,9 +50,13 @@ impl Evidence {
         }
     }
 
-    /// The same, of this one.
-    pub fn of(mut self, culprit: Culprit) -> Self {
-        self.culprit = culprit;
-        self
+    /// Sets the culprit.
+    pub fn of(self, culprit: Culprit) -> Self {
+        Self { culprit, ..self }
+    }
+
+    /// Sets the sentence that is shown in place of the title.
+    pub fn headed(self, headline: Option<String>) -> Self {
+        Self { headline, ..self }
     }
 }

@@ -80,7 +80,7 @@ impl Writer {
             return None;
         }
         let ident = ident.strip_suffix(b".service").unwrap_or(ident);
-        // Each line of a journal is asked for it.
+        // It is looked up for each line of a journal.
         static KNOWN: LazyLock<HashMap<&[u8], Writer, RandomState>> = LazyLock::new(|| {
             let each = facts().writers.iter().flat_map(|(writer, idents)| {
                 let writer = crate::named(writer);

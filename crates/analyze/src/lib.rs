@@ -50,8 +50,15 @@ pub mod table;
 
 pub mod analysis;
 
+mod words;
+
 use serde::de::value::{Error, StrDeserializer};
 use serde::de::{DeserializeOwned, IntoDeserializer};
+
+/// For fields that are left out of the JSON if they are zero.
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
 
 /// What a word in `facts.yaml` names.
 fn named<T: DeserializeOwned>(word: &str) -> T {

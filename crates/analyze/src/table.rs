@@ -47,7 +47,7 @@ impl TableRow {
         }
     }
 
-    /// The same of this culprit.
+    /// Sets the culprit.
     pub fn of(self, culprit: Culprit) -> Self {
         Self { culprit, ..self }
     }
@@ -57,18 +57,18 @@ impl TableRow {
         Self::new(figure, line).number("value", value as f64)
     }
 
-    /// The same with a number.
+    /// Adds a number, if it is known.
     pub fn number(self, name: &'static str, number: impl Into<Option<f64>>) -> Self {
         self.with(name, number.into().map(Cell::Number))
     }
 
-    /// The same with a text.
+    /// Adds a text, if it is known.
     pub fn text<'a>(self, name: &'static str, text: impl Into<Option<&'a str>>) -> Self {
         let text = text.into().map(|text| Cell::Text(text.to_owned()));
         self.with(name, text)
     }
 
-    /// The same of a process.
+    /// Adds the process, if its name or its id is known.
     pub fn process(self, name: Option<&str>, pid: Option<u32>) -> Self {
         let pid = pid.map(|pid| pid.to_string());
         self.text("process", name).text("pid", pid.as_deref())
@@ -80,7 +80,6 @@ impl TableRow {
         self
     }
 
-    /// Whether its table has such a cell.
     fn has(&self, name: &str) -> bool {
         cells_of(self.table).is_some_and(|cells| cells.iter().any(|cell| cell == name))
     }

@@ -38,7 +38,7 @@ pub struct Facts {
     pub writers: BTreeMap<String, Vec<String>>,
     /// Types of conditions of a node.
     pub node_conditions: Vec<String>,
-    /// Packages of Go, and the program whose they are, the most specific first.
+    /// Packages of Go and the program that each belongs to, the most specific first.
     pub go_packages: Vec<(String, String)>,
     /// Programs of Go, and patterns of the names of their processes.
     pub go_programs: BTreeMap<String, Vec<String>>,
@@ -53,6 +53,12 @@ pub struct Facts {
     pub beginnings: BTreeMap<String, Vec<String>>,
     /// The tables whose rows rules read, and the names of their cells.
     pub tables: BTreeMap<String, Vec<String>>,
+    /// Names of months in other languages than English, for each month.
+    pub months: Vec<Vec<String>>,
+    /// The columns of listings of processes without a header.
+    pub ps_layouts: Vec<Vec<String>>,
+    /// Lines that the log of every node has.
+    pub usual_lines: Vec<String>,
     /// The first kernel of RHEL 7 that leaks no memory control groups.
     pub memory_cgroups_fixed: String,
 }

@@ -29,10 +29,11 @@ pub enum Verdict {
 }
 
 /// How sure we are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[expect(missing_docs, reason = "the words say it")]
 pub enum Confidence {
+    #[default]
     Low,
     Medium,
     High,
@@ -123,7 +124,16 @@ impl Culprit {
         fill(&mut self.unit, other.unit);
     }
 
-    /// The same without the pod and the container.
+    /// A process, of which some may be unknown.
+    pub fn of_process(process: Option<String>, pid: Option<u32>) -> Self {
+        Self {
+            process,
+            pid,
+            ..Self::default()
+        }
+    }
+
+    /// Removes the pod and the container.
     pub fn of_node(self) -> Self {
         Self {
             pod: None,
@@ -171,7 +181,7 @@ pub struct Finding {
     pub cause: Cause,
     /// What is known of the cause, in a short sentence.
     pub title: &'static str,
-    /// The same of this node, with names; empty where the title says all that is known.
+    /// What is known of this node, with names; empty if the title contains all of it.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub sentence: String,
     /// Whether it is this or may be.
@@ -242,7 +252,7 @@ impl Finding {
         }
     }
 
-    /// The same finding, advising this first.
+    /// Puts this advice first.
     pub fn advising(mut self, advice: impl Into<String>) -> Self {
         self.advise_first(advice);
         self

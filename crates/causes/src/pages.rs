@@ -102,7 +102,6 @@ fn of_a_site() -> String {
     "site".to_owned()
 }
 
-/// Those of the built-in causes.
 static PAGES: LazyLock<BTreeMap<Cause, About>> = LazyLock::new(|| {
     let pages: Result<BTreeMap<Cause, About>, _> = serde_json::from_str(PAGES_AS_JSON);
     let mut pages = pages.unwrap_or_else(|error| panic!("the pages: {error}"));
@@ -189,7 +188,6 @@ impl About {
         Ok(about)
     }
 
-    /// The id of the cause.
     pub(crate) fn id(&self) -> &str {
         &self.id
     }

@@ -1,23 +1,23 @@
 //! Causes that a site has added to the catalogue, in a folder of its own.
 
-use std::cmp::Ordering;
-use std::fmt;
-use std::hash::{Hash, Hasher};
+use std::collections::BTreeMap;
 use std::sync::RwLock;
 
 use crate::Cause;
 use crate::pages::{About, PageError};
 
-/// A cause of a site. It is declared once and lives as long as the process, so it is as easy to copy
-/// as a built-in one.
-#[derive(Clone, Copy)]
-pub struct SiteCause(&'static About);
+/// A cause of a site, by its id. What is known of it lives as long as the process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SiteCause(&'static str);
 
-/// Those that were declared, the newest last.
-static DECLARED: RwLock<Vec<SiteCause>> = RwLock::new(Vec::new());
+/// What is known of a cause of a site.
+struct Known {
+    about: &'static About,
+    /// It has a page here. Without one, another process reported it, and it cannot be parsed.
+    is_declared: bool,
+}
 
-/// Those that another process reported, without a page. They cannot be parsed.
-static REPORTED: RwLock<Vec<SiteCause>> = RwLock::new(Vec::new());
+static KNOWN: RwLock<BTreeMap<&'static str, Known>> = RwLock::new(BTreeMap::new());
 
 /// A longer id does not fit a label of Kubernetes.
 const MAX_ID: usize = 63;
@@ -32,20 +32,19 @@ impl SiteCause {
     ///
     /// The id has other letters than `a-z`, `0-9` and `-`, or the page is malformed.
     pub fn declare(id: &str, page: String) -> Result<Cause, PageError> {
-        let cause = Self::new(id, page)?;
-        let mut declared = DECLARED.write().unwrap_or_else(|it| it.into_inner());
-        declared.push(cause);
-        Ok(Cause::Site(cause))
+        Self::add(id, page, true)
     }
 
-    fn new(id: &str, page: String) -> Result<Self, PageError> {
+    fn add(id: &str, page: String, is_declared: bool) -> Result<Cause, PageError> {
         let is_allowed =
             |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
         if id.is_empty() || id.len() > MAX_ID || !id.bytes().all(is_allowed) {
             return Err(PageError::Id(id.to_owned()));
         }
-        let about = About::read(id, page.leak())?;
-        Ok(Self(Box::leak(Box::new(about))))
+        let about: &'static About = Box::leak(Box::new(About::read(id, page.leak())?));
+        let mut known = KNOWN.write().unwrap_or_else(|it| it.into_inner());
+        known.insert(about.id(), Known { about, is_declared });
+        Ok(Cause::Site(Self(about.id())))
     }
 
     /// The cause of this id as another process reported it, which has the rules of the site where this
@@ -54,70 +53,33 @@ impl SiteCause {
         if let Ok(known) = id.parse() {
             return Some(known);
         }
-        let mut reported = REPORTED.write().unwrap_or_else(|it| it.into_inner());
-        let cause = match reported.iter().find(|cause| cause.id() == id) {
-            Some(cause) => *cause,
-            None if reported.len() < MAX_REPORTED => {
-                let cause = Self::new(
-                    id,
-                    format!("---\nid: {id}\ntitle: a cause of this site\nadvice: []\n---\n\n"),
-                );
-                let cause = cause.ok()?;
-                reported.push(cause);
-                cause
-            }
-            None => return None,
-        };
-        Some(Cause::Site(cause))
+        let known = KNOWN.read().unwrap_or_else(|it| it.into_inner());
+        if let Some((id, _)) = known.get_key_value(id) {
+            return Some(Cause::Site(Self(id)));
+        }
+        if known.values().filter(|it| !it.is_declared).count() >= MAX_REPORTED {
+            return None;
+        }
+        drop(known);
+        let page = format!("---\nid: {id}\ntitle: a cause of this site\nadvice: []\n---\n\n");
+        Self::add(id, page, false).ok()
     }
 
-    /// The cause of this id.
+    /// The cause of this id, if it was declared.
     pub(crate) fn named(id: &str) -> Option<Cause> {
-        let declared = DECLARED.read().unwrap_or_else(|it| it.into_inner());
-        let found = declared.iter().rfind(|cause| cause.id() == id);
-        found.map(|cause| Cause::Site(*cause))
+        let known = KNOWN.read().unwrap_or_else(|it| it.into_inner());
+        let declared = known.get_key_value(id).filter(|(_, it)| it.is_declared);
+        declared.map(|(id, _)| Cause::Site(Self(id)))
     }
 
     /// Its id.
     pub fn id(self) -> &'static str {
-        self.0.id()
+        self.0
     }
 
     /// What its page declares.
     pub fn about(self) -> &'static About {
-        self.0
-    }
-}
-
-impl PartialEq for SiteCause {
-    fn eq(&self, other: &Self) -> bool {
-        self.id() == other.id()
-    }
-}
-
-impl Eq for SiteCause {}
-
-impl PartialOrd for SiteCause {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for SiteCause {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.id().cmp(other.id())
-    }
-}
-
-impl Hash for SiteCause {
-    fn hash<H: Hasher>(&self, state: &mut H) {
-        self.id().hash(state);
-    }
-}
-
-impl fmt::Debug for SiteCause {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.id())
+        KNOWN.read().unwrap_or_else(|it| it.into_inner())[self.0].about
     }
 }
 

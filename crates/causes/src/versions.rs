@@ -72,7 +72,6 @@ struct Backport {
     upstream: u64,
     /// What its release contains: the distribution.
     distribution: String,
-    /// The first fixed package.
     fixed: String,
 }
 
@@ -132,7 +131,6 @@ pub struct KernelFault {
     /// The part of a release that shows the distribution; empty for upstream.
     #[serde(default)]
     flavour: String,
-    /// The first release that has it.
     first: String,
     /// The first release that does not have it any more; `None` where that is not established.
     pub fixed: Option<String>,
@@ -175,7 +173,6 @@ pub fn kernel_faults(release: &str) -> Vec<&'static KernelFault> {
     facts().kernels.iter().filter(has).collect()
 }
 
-/// Whether this kernel leaks control groups of memory.
 fn leaks_memory_cgroups(release: &str) -> bool {
     release.starts_with("3.10.0-")
         && number::words(release) < number::words(&facts().memory_cgroups_fixed)

@@ -33,20 +33,27 @@ pub enum Method {
 
 impl Method {
     /// Its name in CRI; none if the message does not show which it is.
-    pub fn name(self) -> Option<&'static str> {
+    pub fn name(self) -> Option<String> {
         match self {
-            Self::ListPodSandbox => Some("ListPodSandbox"),
-            Self::ListContainers => Some("ListContainers"),
-            Self::PodSandboxStatus => Some("PodSandboxStatus"),
-            Self::ContainerStatus => Some("ContainerStatus"),
-            Self::RunPodSandbox => Some("RunPodSandbox"),
-            Self::StopPodSandbox => Some("StopPodSandbox"),
-            Self::StopContainer => Some("StopContainer"),
-            Self::Status => Some("Status"),
-            Self::AnyList => Some("a list"),
-            Self::AnyStatus => Some("a status call"),
+            Self::AnyList => Some("a list".to_owned()),
+            Self::AnyStatus => Some("a status call".to_owned()),
             Self::Other => None,
+            named => Some(format!("{named:?}")),
         }
+    }
+
+    fn is_list(self) -> bool {
+        matches!(
+            self,
+            Self::ListPodSandbox | Self::ListContainers | Self::AnyList
+        )
+    }
+
+    fn is_status(self) -> bool {
+        matches!(
+            self,
+            Self::PodSandboxStatus | Self::ContainerStatus | Self::AnyStatus
+        )
     }
 
     /// Whether a kubelet waits for it as long as `runtimeRequestTimeout` says. It waits longer
@@ -86,15 +93,6 @@ pub struct Calls {
     pub are_of_dockershim: bool,
 }
 
-/// Stages of RunPodSandbox in which no CNI plugin is called, as the error names them.
-const BEFORE_THE_NETWORK: [&str; 5] = [
-    "failed to create a sandbox for pod",
-    "failed to start sandbox container",
-    "failed to create containerd task",
-    "failed to create containerd container",
-    "failed to get sandbox image",
-];
-
 const MAX_NAMES: usize = 500;
 const MAX_QUOTES: usize = 3;
 
@@ -110,13 +108,6 @@ impl Calls {
         let is_of_dockershim = has(line, "operation timeout");
         self.are_of_dockershim |= is_of_dockershim;
         let (_, method) = METHODS.iter().find(|(name, _)| has(line, name))?;
-        let is_of_no_plugin = *method == Method::RunPodSandbox
-            && BEFORE_THE_NETWORK.iter().any(|stage| has(line, stage));
-        let method = if is_of_no_plugin {
-            &Method::Other
-        } else {
-            method
-        };
         // A probe that takes longer than its own limit is everyday.
         if has(line, "ExecSync") {
             return None;
@@ -126,11 +117,7 @@ impl Calls {
         let refused = has(line, "connection refused")
             || has(line, "no such file")
             || has(line, "Unavailable");
-        let is_list = matches!(
-            method,
-            Method::ListPodSandbox | Method::ListContainers | Method::AnyList
-        );
-        if is_list {
+        if method.is_list() {
             around.lists_refused += u64::from(refused);
             around.lists_failed += u64::from(!refused);
             around.lists_late += u64::from(late);
@@ -138,11 +125,7 @@ impl Calls {
         if !late {
             return None;
         }
-        let of_status = matches!(
-            method,
-            Method::PodSandboxStatus | Method::ContainerStatus | Method::AnyStatus
-        );
-        around.statuses_late += u64::from(of_status);
+        around.statuses_late += u64::from(method.is_status());
         let entry = self.late.entry(*method).or_default();
         entry.lines += 1;
         if entry.quotes.len() < MAX_QUOTES {

@@ -4,11 +4,13 @@
 //!   relist --call--> handler --lock--> its holder --process--> plugin --call--> agent --> kernel
 //! ```
 
+use causes::facts::facts;
 use causes::finding::{MAX_HEADLINE, headline};
 use serde::Serialize;
 
 use crate::goroutines::{Group, Program, Wait, short};
 use crate::kernel::KernelStack;
+use crate::words::capital;
 
 /// One link of the chain.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -47,16 +49,6 @@ pub(super) struct Found {
     pub(super) confirmed: bool,
 }
 
-const RELIST: [&str; 2] = ["pleg.(*GenericPLEG).relist", "pleg.(*GenericPLEG).Relist"];
-const METHODS: [&str; 6] = [
-    "ListPodSandbox",
-    "ListContainers",
-    "PodSandboxStatus",
-    "ContainerStatus",
-    "RunPodSandbox",
-    "StopPodSandbox",
-];
-
 /// Follows the waits; `None` if there are fewer than two links.
 pub(super) fn follow(groups: &[Group], kernel: &[(String, KernelStack)]) -> Option<Found> {
     let mut way = vec![start(groups)?];
@@ -68,46 +60,34 @@ pub(super) fn follow(groups: &[Group], kernel: &[(String, KernelStack)]) -> Opti
     if way.len() < 2 && in_kernel.is_none() {
         return None;
     }
-    let mut parts: Vec<String> = Vec::new();
-    for (at, &index) in way.iter().enumerate() {
-        let before = at.checked_sub(1).map(|before| &groups[way[before]]);
-        parts.push(says(&groups[index], before));
-    }
-    let before = way.len().checked_sub(2).map(|before| &groups[way[before]]);
-    let end = end_of(&groups[last], before, in_kernel.map(|(_, stack)| stack));
+    let before = |at: usize| at.checked_sub(1).map(|before| &groups[way[before]]);
+    let parts = way.iter().enumerate();
+    let parts = parts.map(|(at, &index)| says(&groups[index], before(at)));
+    let mut parts: Vec<String> = parts.collect();
+    let stack = in_kernel.map(|(_, stack)| stack);
+    let end = end_of(&groups[last], before(way.len() - 1), stack);
     let headline = shortest(&groups[way[0]], &end);
     let mut links: Vec<Link> = way.iter().map(|&index| link(&groups[index])).collect();
     if let Some((file, stack)) = in_kernel {
         parts.push(kernel_says(stack));
         links.push(kernel_link(file, stack));
     }
-    let mut sentence = parts.join("; ");
-    if let Some(first) = sentence.get_mut(..1) {
-        first.make_ascii_uppercase();
-    }
+    let sentence = capital(parts.join("; ")) + ".";
     Some(Found {
-        chain: Chain {
-            sentence: sentence + ".",
-            links,
-        },
+        chain: Chain { sentence, links },
         headline,
         last,
         confirmed: in_kernel.is_some(),
     })
 }
 
-fn is_relist(group: &Group) -> bool {
-    RELIST.iter().any(|call| group.calls(call))
-}
-
 /// The relist or, without one, a handler of the runtime that waits for a lock.
 fn start(groups: &[Group]) -> Option<usize> {
-    let relist = groups
-        .iter()
-        .position(|group| is_relist(group) && !group.idle);
-    relist.or_else(|| {
+    let is_relist = |group: &Group| group.is_relist() && !group.idle;
+    groups.iter().position(is_relist).or_else(|| {
         let waits = |group: &Group| {
-            group.wait == Wait::Lock && METHODS.iter().any(|method| handles(group, method))
+            let mut methods = facts().goroutines["methods"].iter();
+            group.wait == Wait::Lock && methods.any(|method| handles(group, method))
         };
         groups.iter().position(waits)
     })
@@ -115,29 +95,20 @@ fn start(groups: &[Group]) -> Option<usize> {
 
 /// The CRI method that a client's stack is calling.
 fn method(group: &Group) -> Option<&'static str> {
-    let clients = [
-        "emoteRuntimeService).",
-        "untimeServiceClient).",
-        "nstrumentedRuntimeService.",
-    ];
-    let calls = |method: &str| {
-        clients
-            .iter()
-            .any(|client| group.calls(&format!("{client}{method}")))
-    };
-    METHODS.into_iter().find(|method| calls(method))
+    let methods = facts().goroutines["methods"].iter().map(String::as_str);
+    let mut methods = methods.filter(|method| calls_any(group, "clients", method));
+    methods.next()
 }
 
 /// Whether the stack is the handler of such a call.
 fn handles(group: &Group, method: &str) -> bool {
-    let servers = [
-        format!("_RuntimeService_{method}_Handler"),
-        format!("(*criService).{method}"),
-        format!("(*instrumentedService).{method}"),
-        format!("(*dockerService).{method}"),
-        format!("server.(*Server).{method}"),
-    ];
-    servers.iter().any(|server| group.calls(server))
+    calls_any(group, "handlers", method)
+}
+
+/// Whether one of these functions, of this method, is among the calls.
+fn calls_any(group: &Group, functions: &str, method: &str) -> bool {
+    let mut functions = facts().goroutines[functions].iter();
+    functions.any(|function| group.calls(&function.replace("{method}", method)))
 }
 
 fn next(groups: &[Group], at: usize, way: &[usize]) -> Option<usize> {
@@ -171,8 +142,8 @@ fn next(groups: &[Group], at: usize, way: &[usize]) -> Option<usize> {
             None => None,
         },
         Wait::Lock => {
-            let kind = here.lock_type()?;
-            best(&|group| group.wait != Wait::Lock && group.is_inside(kind))
+            let kind = Some(here.lock_type()?);
+            best(&|group| group.wait != Wait::Lock && group.outermost_call_of(kind).is_some())
         }
         Wait::Process => {
             let cni = here.calls("/cni") || here.calls("invoke.");
@@ -205,7 +176,7 @@ fn says(group: &Group, before: Option<&Group>) -> String {
     };
     let waits = group.wait.what();
     match before {
-        None if is_relist(group) => match method(group) {
+        None if group.is_relist() => match method(group) {
             Some(method) => format!("{program}'s relist {waits_for_minutes} in {method}"),
             None => format!("{program}'s relist {waits_for_minutes} for {waits}"),
         },
@@ -242,9 +213,8 @@ fn says(group: &Group, before: Option<&Group>) -> String {
 }
 
 fn program(group: &Group) -> String {
-    group
-        .program
-        .map_or("a process".to_owned(), |program| program.to_string())
+    let program = group.program.map(|program| program.to_string());
+    program.unwrap_or_else(|| "a process".to_owned())
 }
 
 /// What a chain ends in: a program, and the function of it.
@@ -267,13 +237,13 @@ fn end_of(last: &Group, before: Option<&Group>, kernel: Option<&KernelStack>) ->
 fn shortest(first: &Group, [end, function]: &[String; 2]) -> String {
     let program = program(first);
     let method = method(first);
-    let begin = match (is_relist(first), method) {
+    let begin = match (first.is_relist(), method) {
         (true, Some(method)) => format!("{program}'s relist waits in {method}"),
         (true, None) => format!("{program}'s relist waits"),
         (false, _) => format!("calls in {program} wait"),
     };
     let whole = says(first, None);
-    let is_call = is_relist(first) && method.is_some();
+    let is_call = first.is_relist() && method.is_some();
     let lasting = [format!("{whole} for {end}, in {function}")].into_iter();
     let mut ways = lasting.filter(|_| is_call).chain([
         format!("{begin} for {end}, in {function}"),
@@ -299,31 +269,16 @@ fn in_kernel<'a>(
     last: &Group,
     kernel: &'a [(String, KernelStack)],
 ) -> Option<(&'a str, &'a KernelStack)> {
-    let wanted: &[&str] = match last.wait {
-        Wait::Netlink => &["netlink_recvmsg", "rtnl_lock", "rtnetlink_rcv"],
-        Wait::Storage => &[
-            "ovl_sync_fs",
-            "sync_filesystem",
-            "nfs_",
-            "fuse_",
-            "io_schedule",
-        ],
-        Wait::Bus => &["unix_stream_read_generic", "unix_stream_data_wait"],
+    let wanted = match last.wait {
+        Wait::Netlink => "netlink-in-kernel",
+        Wait::Storage => "storage-in-kernel",
+        Wait::Bus => "bus-in-kernel",
         _ => return None,
     };
-    let fits = |stack: &&(String, KernelStack)| {
-        wanted.iter().any(|name| {
-            stack
-                .1
-                .functions
-                .iter()
-                .any(|function| function.starts_with(name))
-        })
-    };
-    kernel
-        .iter()
-        .find(fits)
-        .map(|(file, stack)| (&**file, stack))
+    let names = &facts().goroutines[wanted];
+    let fits = |stack: &KernelStack| names.iter().any(|name| stack.calls(name));
+    let mut stacks = kernel.iter().map(|(file, stack)| (&**file, stack));
+    stacks.find(|(_, stack)| fits(stack))
 }
 
 fn kernel_says(stack: &KernelStack) -> String {

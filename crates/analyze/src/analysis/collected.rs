@@ -5,13 +5,17 @@ use std::collections::BTreeMap;
 use causes::Cause;
 use causes::finding::{Confidence, Culprit, Finding, headline};
 
+use super::Quote;
 use crate::evidence::Evidence;
+use crate::rules::Rules;
+use crate::table::TableRow;
+use crate::words::count;
 
 /// The evidence for each cause.
 #[derive(Debug, Default)]
 pub struct Collected(BTreeMap<Cause, CauseEvidence>);
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct CauseEvidence {
     confidence: Confidence,
     culprit: Culprit,
@@ -38,14 +42,7 @@ impl Collected {
 
     /// Adds evidence for a cause.
     pub fn add(&mut self, cause: Cause, confidence: Confidence, said: String, culprit: Culprit) {
-        let of_cause = self.0.entry(cause).or_insert_with(|| CauseEvidence {
-            confidence,
-            culprit: Culprit::default(),
-            headline: None,
-            advice: None,
-            said: Vec::new(),
-            more: 0,
-        });
+        let of_cause = self.0.entry(cause).or_default();
         of_cause.confidence = of_cause.confidence.max(confidence);
         of_cause.culprit.learn(match cause.about().of_node {
             true => culprit.of_node(),
@@ -68,6 +65,20 @@ impl Collected {
         if let Some(of_cause) = self.0.get_mut(&evidence.cause) {
             keep_surest(&mut of_cause.advice, evidence.confidence, evidence.advice);
         }
+    }
+
+    /// Adds what the rules say of a row that was made of these lines; returns whether they say anything.
+    pub(super) fn add_row(&mut self, row: &TableRow, lines: &[Quote]) -> bool {
+        let evidence = Rules::active().evidence(row);
+        let is_any = !evidence.is_empty();
+        for evidence in evidence {
+            let cause = evidence.cause;
+            self.add_evidence("", evidence);
+            for line in lines {
+                self.also(cause, line.to_string());
+            }
+        }
+        is_any
     }
 
     /// Says in place of the cause's title what is known of this node. The surest sentence counts.
@@ -103,18 +114,15 @@ impl Collected {
         let finding = |(cause, of_cause): (Cause, CauseEvidence)| {
             let mut finding = Finding::new(cause, of_cause.confidence);
             finding.culprit = of_cause.culprit;
-            finding.sentence = of_cause
-                .headline
-                .map(|(_, it)| headline(&it))
-                .unwrap_or_default();
+            let sentence = of_cause.headline.map(|(_, it)| headline(&it));
+            finding.sentence = sentence.unwrap_or_default();
             if let Some((_, advice)) = of_cause.advice {
                 finding.advise_first(advice);
             }
             finding.evidence = of_cause.said;
             if of_cause.more > 0 {
-                finding
-                    .evidence
-                    .push(format!("and {} more lines of this kind", of_cause.more));
+                let more = count(of_cause.more, "more line");
+                finding.evidence.push(format!("and {more} of this kind"));
             }
             finding.redact();
             finding

@@ -22,17 +22,18 @@ use crate::kernel::{self, KernelStack};
 use crate::kind::Kind;
 use crate::metrics::{self, MetricsReading};
 use crate::ps;
-use crate::rules::{LineSearch, Of};
+use crate::rules::{Of, Rules};
 use crate::series::{self, Pattern, PlegReading};
 use crate::table::TableRow;
+use crate::words::count;
 
-pub(super) fn conclude(mut results: Results, search: &LineSearch) -> Analysis {
+pub(super) fn conclude(mut results: Results) -> Analysis {
     let (groups, total, dropped) = std::mem::take(&mut results.groups).sorted();
     let metrics = metrics::read(&results.samples);
     let pleg = read_series(&mut results);
     let chain = chain::follow(&groups, &results.kernel);
     let goroutines = show_goroutines(&groups, total, dropped, chain.as_ref());
-    let releases = collect_lines(&mut results, search);
+    let releases = collect_lines(&mut results);
     collect_kernel_stacks(&mut results);
     let is_runc_asleep = collect_listings(&mut results);
     collect_tables(&mut results);
@@ -42,21 +43,22 @@ pub(super) fn conclude(mut results: Results, search: &LineSearch) -> Analysis {
         false => is_unhealthy.then_some(Confidence::Low),
     };
     collect_releases(&mut results, releases, confidence);
-    episodes::of_outages(&results.outages, &mut results.episodes);
     outages::conclude(&mut results);
     // With a chain, rules with `only: unhealthy` do not apply: the chain shows what the relist waits for.
-    let is_unexplained =
-        chain.is_none() && pleg.as_ref().is_some_and(|pleg| pleg.pattern.is_fault());
     let context = Context {
         total,
-        is_unexplained,
+        is_unexplained: chain.is_none() && is_unhealthy,
     };
-    collect_goroutines(&mut results, &groups, context);
+    for group in &groups {
+        if let Some(evidence) = goroutines::evidence(group, context) {
+            results.collected.add_evidence(&group.place.file, evidence);
+        }
+    }
     collect_of_all_inputs(&mut results, pleg.as_ref(), metrics.as_ref());
     late_calls::conclude(&mut results);
     collect_chain(&mut results, chain.as_ref(), &groups);
     unexplained::conclude(&mut results);
-    let (errors, other_errors) = errors::conclude(&mut results);
+    let (errors, other_errors) = errors::conclude(std::mem::take(&mut results.errors));
     let mut timeline = results.timeline;
     timeline.sort_by(|one, other| {
         let key = |quote: &Quote| (quote.time.is_none(), quote.time, quote.line);
@@ -67,14 +69,11 @@ pub(super) fn conclude(mut results: Results, search: &LineSearch) -> Analysis {
     timeline.dedup();
     let mut findings = results.collected.findings();
     leave_out_superseded(&mut findings);
-    let suspects = findings
-        .iter_mut()
-        .filter(|finding| finding.verdict == Verdict::Suspect);
-    for finding in suspects {
-        let cause = finding.cause;
-        finding.advise_first(format!(
-            "confirm first that it is this: `pleg explain {cause}` says how"
-        ));
+    for finding in &mut findings {
+        if finding.verdict == Verdict::Suspect {
+            let explain = format!("`pleg explain {}`", finding.cause);
+            finding.advise_first(format!("confirm first that it is this: {explain} says how"));
+        }
     }
     let (episodes, dropped) = episodes::conclude(results.episodes, &findings);
     results.dropped.episodes = dropped;
@@ -110,7 +109,7 @@ fn read_series(results: &mut Results) -> Option<PlegReading> {
     let intervals = series::join_rotated(std::mem::take(&mut results.intervals));
     episodes::of_series(&intervals, &results.timeline, &mut results.episodes);
     (is_kubelet || !intervals.is_empty())
-        .then(|| series::read_joined(&intervals, results.dropped_intervals, &results.around))
+        .then(|| series::read(&intervals, results.dropped_intervals, &results.around))
 }
 
 fn show_goroutines(
@@ -123,18 +122,14 @@ fn show_goroutines(
         return None;
     }
     // The end of a chain blocks all of its links.
-    let at_the_end = chain
-        .map(|found| &groups[found.last])
-        .filter(|group| group.wait.is_outside());
-    let mut holder = goroutines::likely(groups).map(|(_, holder)| holder);
+    let at_the_end = chain.map(|found| &groups[found.last]);
+    let at_the_end = at_the_end.filter(|group| group.wait.is_outside());
+    let mut holder = goroutines::likely(groups);
     if let Some(group) = at_the_end {
         let mut end = goroutines::Holder::of(group);
-        end.why
-            .push_str(", and all others in the chain wait for it");
-        let same = holder
-            .as_ref()
-            .is_some_and(|holder| holder.goroutine == end.goroutine);
-        holder = if same { holder } else { Some(end) };
+        end.why += ", and all others in the chain wait for it";
+        let likely = holder.filter(|holder| holder.goroutine == end.goroutine);
+        holder = likely.or(Some(end));
     }
     Some(Goroutines {
         total,
@@ -145,10 +140,10 @@ fn show_goroutines(
 }
 
 /// Collects what single lines show; returns those that only name a release of the kernel.
-fn collect_lines(results: &mut Results, search: &LineSearch) -> Vec<(Cause, Quote)> {
+fn collect_lines(results: &mut Results) -> Vec<(Cause, Quote)> {
     let mut releases = Vec::new();
     for (index, seen) in std::mem::take(&mut results.rules) {
-        let Of { cause, rule, .. } = search.rule(index);
+        let Of { cause, rule, .. } = &Rules::active().lines[index];
         let cause = *cause;
         let apart = seen.apart_seconds().zip(rule.apart_seconds);
         let are_too_few =
@@ -181,13 +176,9 @@ fn collect_lines(results: &mut Results, search: &LineSearch) -> Vec<(Cause, Quot
         results.collected.head(cause, confidence, seen.headline);
         let more = seen.lines.saturating_sub(seen.quotes.len() as u64);
         if more > 0 {
-            results.collected.also(cause, {
-                let (lines, contain) = match more {
-                    1 => ("line", "contains"),
-                    _ => ("lines", "contain"),
-                };
-                format!("{more} more {lines} {contain} {:?}", rule.text)
-            });
+            let contain = if more == 1 { "contains" } else { "contain" };
+            let said = format!("{} {contain} {:?}", count(more, "more line"), rule.text);
+            results.collected.also(cause, said);
         }
         if let Some(first) = seen.quotes.into_iter().next() {
             results.add_to_story(first);
@@ -303,14 +294,6 @@ fn collect_tables(results: &mut Results) {
 
 /// How many unexplained problems are reported. Chosen: a person reads no more.
 const MAX_TROUBLES: usize = 12;
-
-fn collect_goroutines(results: &mut Results, groups: &[Group], context: Context) {
-    for group in groups {
-        if let Some(evidence) = goroutines::evidence(group, context) {
-            results.collected.add_evidence(&group.place.file, evidence);
-        }
-    }
-}
 
 /// Collects what is known of all inputs together.
 fn collect_of_all_inputs(

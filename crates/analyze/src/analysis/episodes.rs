@@ -18,8 +18,7 @@ use pleg_text::{GoDuration, WallTime};
 
 use super::Quote;
 use super::calls::Method;
-use super::outages::Outage;
-use crate::kernel::HungTask;
+use crate::kernel::KernelStack;
 use crate::output::NotReady;
 use crate::rules::{Found, Interest};
 use crate::series::Interval;
@@ -85,7 +84,6 @@ impl Readiness {
 }
 
 impl Quote {
-    /// As the source of an episode.
     pub(super) fn source(self) -> Source {
         Source {
             file: self.file,
@@ -106,22 +104,18 @@ pub(super) fn late_call(method: Method, target: Culprit, quote: Quote) -> Option
         ),
         false => (to, format!("{call} timed out")),
     };
-    let what = What::HungCall { call: call.into() };
+    let what = What::HungCall { call };
     let episode = Episode::new(from, Some(to), what, reason);
     Some(episode.about(target).written(quote.source()))
 }
 
 /// The kernel reported at the quote's time that a task was blocked.
-pub(super) fn blocked(task: HungTask, quote: Quote) -> Option<Episode> {
+pub(super) fn blocked(task: KernelStack, quote: Quote) -> Option<Episode> {
     let to = quote.time?;
-    let from = to.before(Duration::from_secs(task.seconds.unwrap_or(0)));
+    let from = to.before(Duration::from_secs(task.blocked_seconds.unwrap_or(0)));
     let reason = "the kernel reported that the task was blocked; by default it reports \
                   ten tasks in all";
-    let culprit = Culprit {
-        pid: task.pid,
-        process: Some(task.process),
-        ..Culprit::default()
-    };
+    let culprit = Culprit::of_process(task.process, task.pid);
     let episode = Episode::new(from, Some(to), What::TaskBlocked, reason);
     Some(episode.about(culprit).written(quote.source()))
 }
@@ -135,15 +129,10 @@ pub(super) fn not_ready(seen: &NotReady, file: &str) -> Episode {
     episode.written(quote.source())
 }
 
-/// A line that shows a cause.
-pub(super) fn sign(
-    cause: Cause,
-    culprit: impl FnOnce() -> Culprit,
-    quote: Quote,
-) -> Option<Episode> {
+pub(super) fn sign(cause: Cause, culprit: Culprit, quote: Quote) -> Option<Episode> {
     let title = cause.about().title.as_str();
     let episode = Episode::at(quote.time?, What::Sign { cause }, title);
-    Some(episode.about(culprit()).written(quote.source()))
+    Some(episode.about(culprit).written(quote.source()))
 }
 
 /// Intervals in which a kubelet reported that its PLEG was not healthy.
@@ -181,14 +170,6 @@ pub(super) fn of_series(intervals: &[Interval], quotes: &[Quote], to: &mut Colle
             to.add(episode.seen_until(Some(end)));
         }
     }
-}
-
-/// Periods in which the runtime could not be reached.
-pub(super) fn of_outages(outages: &[Outage], to: &mut Collector) {
-    outages
-        .iter()
-        .filter_map(Outage::episode)
-        .for_each(|episode| to.add(episode));
 }
 
 /// All of them in order of time. Lines that show a cause count only if the cause was found: some

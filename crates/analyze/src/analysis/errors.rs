@@ -1,13 +1,11 @@
-//! Errors that are reported in a log and show nothing by themselves: most are over soon, also on
-//! a node that is well. They are shown where nothing else was found, as "no problem" would say
-//! more than what was read.
+//! Errors in a log that show no cause. Most end soon, also on a healthy node. They are reported only if
+//! nothing else was found, because "no problem" would claim more than the log shows.
 
 use std::collections::BTreeMap;
 
 use pleg_text::redact;
 use serde::Serialize;
 
-use super::Results;
 use crate::line::{after, first_chars, klog, lossy, until};
 
 /// Further kinds of errors are only counted.
@@ -81,8 +79,7 @@ impl Errors {
 }
 
 /// The kinds of errors, the most frequent first, and the number of lines of further kinds.
-pub(super) fn conclude(results: &mut Results) -> (Vec<LoggedError>, u64) {
-    let errors = std::mem::take(&mut results.errors);
+pub(super) fn conclude(errors: Errors) -> (Vec<LoggedError>, u64) {
     let mut kinds: Vec<_> = errors.kinds.into_values().collect();
     kinds.sort_by_key(|error| std::cmp::Reverse(error.lines));
     (kinds, errors.others)

@@ -1,12 +1,11 @@
 //! A line may repeat any text of any rule as often as it has room for it.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 use std::time::Duration;
 
 use pleg_text::WallTime;
 
-use super::{Analyzer, Results};
+use super::Analyzer;
 use crate::rules::LineSearch;
 
 /// The length of the lines, in bytes.
@@ -22,12 +21,8 @@ const MAX_GROWTH: u32 = 2 * SHORTER as u32;
 /// Below this time, caches and not the line decide.
 const TOO_SHORT: Duration = Duration::from_millis(40);
 
-fn analyzed(search: &Arc<LineSearch>, line: &[u8]) -> Duration {
-    let mut analyzer = Analyzer {
-        search: search.clone(),
-        results: Results::default(),
-        reading: None,
-    };
+fn analyzed(line: &[u8]) -> Duration {
+    let mut analyzer = Analyzer::new();
     let begun = processor_time();
     analyzer.begin("x.log", WallTime::from_unix_nanos(1).unwrap());
     analyzer.line(line, false);
@@ -54,8 +49,7 @@ fn shortest(work: impl Fn() -> Duration) -> Duration {
 
 #[test]
 fn a_line_that_repeats_any_text_of_any_rule_takes_time_in_proportion_to_its_length() {
-    let search = Arc::new(LineSearch::new());
-    let texts = search.texts();
+    let texts = LineSearch::active().texts();
     let texts = texts.chain(crate::goroutines::searched_texts());
     let texts: BTreeSet<&str> = texts.chain(crate::kernel::searched_texts()).collect();
     assert!(texts.len() > 700, "{}", texts.len());
@@ -64,12 +58,12 @@ fn a_line_that_repeats_any_text_of_any_rule_takes_time_in_proportion_to_its_leng
     for text in texts.into_iter().chain([&*all]) {
         for head in ["", "E0505 13:59:56.872880    2858 kubelet.go:2055] "] {
             let long = repeated(head, text, LONG);
-            let time = analyzed(&search, &long);
+            let time = analyzed(&long);
             if time < TOO_SHORT {
                 continue;
             }
-            let short = shortest(|| analyzed(&search, &long[..LONG / SHORTER]));
-            let time = shortest(|| analyzed(&search, &long));
+            let short = shortest(|| analyzed(&long[..LONG / SHORTER]));
+            let time = shortest(|| analyzed(&long));
             assert!(
                 time <= MAX_GROWTH * short + TOO_SHORT,
                 "{head}{text}: {LONG} bytes take {time:?}, a part of them {short:?}"

@@ -16,7 +16,6 @@ pub(super) struct Heads {
     known: Vec<Head>,
     /// The index of the head of the last line, if that line was only counted.
     unread: Option<usize>,
-    /// The index of the head that is replaced next.
     oldest: usize,
 }
 

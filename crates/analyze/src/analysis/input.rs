@@ -1,5 +1,7 @@
 //! An input that is being read.
 
+use std::sync::Arc;
+
 use pleg_text::WallTime;
 
 use super::InputReport;
@@ -15,19 +17,39 @@ use crate::kernel::KernelStackReader;
 use crate::kind::Kind;
 use crate::line::calendar::Calendar;
 use crate::line::pasted::Pasted;
+use crate::line::prefix::Carried;
 use crate::line::stamp::Stamp;
 use crate::metrics::Exposition;
 use crate::output::OutputReader;
 use crate::ps::PsReader;
-use crate::series::Intervals;
+use crate::rules::Found;
+use crate::series::{Interval, Intervals};
 
-/// The state of an input.
-#[derive(Debug)]
+#[derive(Clone, Copy)]
+pub(super) struct Line<'a> {
+    /// With its prefixes.
+    pub(super) text: &'a [u8],
+    /// What its prefixes say, and the rest of it.
+    pub(super) carried: Carried<'a>,
+    pub(super) found: &'a Found,
+}
+
+impl<'a> Line<'a> {
+    pub(super) fn new(text: &'a [u8], carried: Carried<'a>, found: &'a Found) -> Self {
+        Self {
+            text,
+            carried,
+            found,
+        }
+    }
+}
+
+#[derive(Debug, Default)]
 pub(super) struct Input {
-    pub(super) path: String,
+    pub(super) path: Arc<str>,
+    pub(super) results: Results,
     pub(super) lines: u64,
     pub(super) unread: u64,
-    /// How many lines are of each kind.
     kinds: [u64; Kind::COUNT],
     /// How many of them also have the form of a log: people write of what they read, too.
     formed: [u64; Kind::COUNT],
@@ -36,11 +58,8 @@ pub(super) struct Input {
     pub(super) learnt_late: Option<Stamp>,
     /// The time of the first line that has one.
     pub(super) first: Option<Stamp>,
-    /// The last line's time.
     pub(super) last: Option<Stamp>,
-    /// The time of the line before.
     pub(super) before: Option<Stamp>,
-    /// The series of each node.
     pub(super) hosts: Vec<(Vec<u8>, Intervals)>,
     pub(super) stacks: StackReader,
     pub(super) profile: ProfileReader,
@@ -48,7 +67,7 @@ pub(super) struct Input {
     pub(super) ps: PsReader,
     pub(super) metrics: Exposition,
     pub(super) output: OutputReader,
-    /// The number and the text of the last line that means nothing alone.
+    /// The number and the text of the last line that was not recognised.
     pub(super) unread_line: Option<(u64, Vec<u8>)>,
     /// The previous line was klog's, whose messages may span several lines.
     pub(super) in_klog: bool,
@@ -66,33 +85,9 @@ pub(super) struct Input {
 impl Input {
     pub(super) fn new(path: &str, latest: WallTime) -> Self {
         Self {
-            path: path.to_owned(),
-            lines: 0,
-            unread: 0,
-            kinds: [0; Kind::COUNT],
-            formed: [0; Kind::COUNT],
+            path: path.into(),
             calendar: Calendar::until(latest),
-            learnt_late: None,
-            first: None,
-            last: None,
-            before: None,
-            hosts: Vec::new(),
-            stacks: StackReader::default(),
-            profile: ProfileReader::default(),
-            kernel: KernelStackReader::default(),
-            ps: PsReader::default(),
-            metrics: Exposition::default(),
-            output: OutputReader::default(),
-            unread_line: None,
-            in_klog: false,
-            started: None,
-            outages: Outages::default(),
-            services: Services::default(),
-            stalls: Stalls::default(),
-            pasted: Pasted::default(),
-            heads: Heads::default(),
-            readiness: Readiness::default(),
-            repeated: Repeated::default(),
+            ..Self::default()
         }
     }
 
@@ -114,34 +109,33 @@ impl Input {
     }
 
     /// Moves complete stacks to the results.
-    pub(super) fn drain(&mut self, results: &mut Results) {
+    pub(super) fn drain(&mut self) {
+        let results = &mut self.results;
         for stack in self.stacks.take_done().chain(self.profile.take_done()) {
             results.groups.add(stack, &self.path);
         }
         for stack in self.kernel.take_done() {
             if results.kernel.len() < MAX_KERNEL_STACKS {
-                results.kernel.push((self.path.clone(), stack));
+                results.kernel.push((self.path.to_string(), stack));
             } else {
                 results.dropped.kernel_stacks += 1;
             }
         }
     }
 
-    /// The kind of most of its lines.
     fn kind(&self) -> Kind {
         let counted = Kind::KNOWN.map(|kind| (self.kinds[kind as usize], kind));
         let read = counted.into_iter().filter(|(count, _)| *count > 0);
         let formed = |kind: Kind| self.formed[kind as usize];
         let most = read.max_by_key(|&(count, kind)| (count, formed(kind), std::cmp::Reverse(kind)));
+        let (is_output, output) = (self.output.saw_command(), Kind::ToolOutput as usize);
         match most {
-            // Of the error that it prints behind its log there is one line for each.
-            Some((count, Kind::KubeletLog))
-                if self.output.saw_crictl() && self.kinds[Kind::ToolOutput as usize] == count =>
-            {
+            // crictl logs as the kubelet does, and then prints the error.
+            Some((count, Kind::KubeletLog)) if is_output && self.kinds[output] == count => {
                 Kind::ToolOutput
             }
             Some((_, kind)) => kind,
-            None if self.output.saw_command() => Kind::ToolOutput,
+            None if is_output => Kind::ToolOutput,
             None => Kind::Unknown,
         }
     }
@@ -160,12 +154,14 @@ impl Input {
         moved.map_or(0, |(after, before)| after - before)
     }
 
-    pub(super) fn end(mut self, error: Option<String>, results: &mut Results) {
+    /// Ends the input, perhaps because of an error.
+    pub(super) fn end(mut self, error: Option<String>) -> Results {
         self.read_last_head();
         self.stacks.finish();
         self.profile.finish();
         self.kernel.finish();
-        self.drain(results);
+        self.drain();
+        let mut results = std::mem::take(&mut self.results);
         results.groups.add_unlisted(self.profile.unlisted());
         // Of one input alone.
         let rows = self.ps.take_rows().into_iter().map(|row| (0, row));
@@ -179,19 +175,15 @@ impl Input {
         for quote in &mut results.timeline {
             quote.shift(correction);
         }
-        let of_stamp = |stamp: Option<Stamp>| {
-            let nanos = stamp.and_then(|stamp| self.calendar.resolve(&stamp));
-            nanos.and_then(WallTime::from_unix_nanos)
-        };
-        let (mut from, mut until) = (of_stamp(self.first.or(self.last)), of_stamp(self.last));
+        let first = self.first.and_then(|stamp| self.calendar.resolve(&stamp));
+        let mut from = first.or(last).and_then(WallTime::from_unix_nanos);
+        let mut until = last.and_then(WallTime::from_unix_nanos);
         for episode in std::mem::take(&mut self.readiness).end(until) {
             results.episodes.add(episode);
         }
         results.episodes.shift(correction);
-        [&mut from, &mut until]
-            .into_iter()
-            .flatten()
-            .for_each(|time| *time = time.shifted(correction));
+        from = from.map(|time| time.shifted(correction));
+        until = until.map(|time| time.shifted(correction));
         let output = self.output.end();
         // Conditions have complete times.
         for seen in output.not_ready {
@@ -202,18 +194,16 @@ impl Input {
         for (_, intervals) in std::mem::take(&mut self.hosts) {
             results.around.starts += intervals.starts();
             let (mut intervals, dropped) = intervals.end(last);
-            intervals
-                .iter_mut()
-                .for_each(|interval| interval.shift(correction));
+            let shift = |interval: &mut Interval| interval.shift(correction);
+            intervals.iter_mut().for_each(shift);
             results.dropped_intervals += dropped;
             results.intervals.extend(intervals);
         }
         for evidence in output.evidence {
-            results.evidence.push((self.path.clone(), evidence));
+            results.evidence.push((self.path.to_string(), evidence));
         }
         for trouble in output.troubles {
-            let place = format!("{}:{}", self.path, trouble.line);
-            results.troubles.push(format!("{place}: {}", trouble.says));
+            results.trouble(&self.path, trouble.line, &trouble.says);
         }
         for error in output.errors {
             let place = || format!("{}:{}", self.path, error.line);
@@ -223,14 +213,10 @@ impl Input {
             results.row(&self.path, &row);
         }
         for (line, says) in self.services.end() {
-            results
-                .troubles
-                .push(format!("{}:{line}: {says}", self.path));
+            results.trouble(&self.path, line, &says);
         }
-        for (rule, seen) in self.stalls.end() {
-            results.rules.entry(rule).or_default().absorb(seen);
-        }
-        for (rule, seen) in self.repeated.end_of_rules(self.lines, last) {
+        let repeated = self.repeated.end_of_rules(self.lines, last);
+        for (rule, seen) in self.stalls.end().chain(repeated) {
             results.rules.entry(rule).or_default().absorb(seen);
         }
         for (failure, lines, line) in self.repeated.end(self.lines, last) {
@@ -241,7 +227,7 @@ impl Input {
             results.outages.push(outage);
         }
         results.inputs.push(InputReport {
-            path: self.path,
+            path: self.path.to_string(),
             kind,
             lines: self.lines,
             unread_lines: self.unread,
@@ -251,5 +237,6 @@ impl Input {
             lacks_year,
             error,
         });
+        results
     }
 }

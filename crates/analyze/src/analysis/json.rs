@@ -3,33 +3,22 @@
 use std::sync::LazyLock;
 
 use memchr::memmem::Finder;
+use serde_json::Value;
 
-use super::Results;
-use super::input::Input;
+use super::input::{Input, Line};
 use crate::kind::Writer;
 use crate::line::bare;
 use crate::line::forms::milliseconds;
 use crate::line::prefix::Carried;
 use crate::line::stamp::Stamp;
-use crate::rules::{Found, Interest, LineSearch};
+use crate::rules::{Interest, LineSearch};
 
-/// The fields that are searched in every line of JSON.
-static FIELDS: LazyLock<Fields> = LazyLock::new(|| Fields {
-    ts: Finder::new("\"ts\":"),
-    msg: Finder::new("\"msg\":"),
-    caller: Finder::new("\"caller\":"),
-    level: Finder::new("\"level\":"),
-    message: Finder::new("\"message\":"),
-});
-
-/// The names of fields by which lines of JSON are distinguished.
-struct Fields {
-    ts: Finder<'static>,
-    msg: Finder<'static>,
-    caller: Finder<'static>,
-    level: Finder<'static>,
-    message: Finder<'static>,
-}
+// The names of fields by which lines of JSON are distinguished, which are searched in every one.
+static TS: LazyLock<Finder> = LazyLock::new(|| Finder::new("\"ts\":"));
+static MSG: LazyLock<Finder> = LazyLock::new(|| Finder::new("\"msg\":"));
+static CALLER: LazyLock<Finder> = LazyLock::new(|| Finder::new("\"caller\":"));
+static LEVEL: LazyLock<Finder> = LazyLock::new(|| Finder::new("\"level\":"));
+static MESSAGE: LazyLock<Finder> = LazyLock::new(|| Finder::new("\"message\":"));
 
 /// Where the names of fields are looked for.
 const MAX_HEAD: usize = 400;
@@ -40,15 +29,8 @@ const MAX_NUMBER_BYTES: usize = 24;
 
 impl Input {
     /// A line of JSON: a log, or the carrier of one.
-    pub(super) fn json(
-        &mut self,
-        line: &[u8],
-        carried: &Carried,
-        found: &Found,
-        search: &LineSearch,
-        results: &mut Results,
-        depth: u8,
-    ) -> bool {
+    pub(super) fn json(&mut self, mut line: Line<'_>, depth: u8) -> bool {
+        let Line { carried, found, .. } = line;
         let body = carried.body;
         // An error is as long as it likes, and a runtime's is often the first field.
         let head = match body.starts_with(b"{\"error\":") {
@@ -58,83 +40,63 @@ impl Input {
         let near = &body[..body.len().min(head)];
         // Where the name of a field ends.
         let end_of = |name: &Finder| Some(name.find(near)? + name.needle().len());
-        let fields = &*FIELDS;
         // Docker's own field is the first; the journal sorts its fields by name.
         if body.starts_with(b"{\"log\":\"") || found.is(Interest::Carrier) {
             self.heads.forget();
-            return self.carrier(body, carried, search, results, depth);
+            return self.carrier(&carried, depth);
         }
-        let (ts, msg) = (end_of(&fields.ts), end_of(&fields.msg));
-        let level = end_of(&fields.level);
+        let (ts, msg) = (end_of(&TS), end_of(&MSG));
+        let level = end_of(&LEVEL);
         // go-kit sorts its fields, and klog writes no level: neither the kubelet's nor a runtime's.
         let is_of_go_kit = body.starts_with(b"{\"caller\":") && level.is_some();
-        let writer = match end_of(&fields.caller).or(ts.and(msg)) {
+        let writer = match end_of(&CALLER).or(ts.and(msg)) {
             Some(end) => Some(((!is_of_go_kit).then_some(Writer::Kubelet), end)),
             None => level
-                .zip(msg.or_else(|| end_of(&fields.message)))
+                .zip(msg.or_else(|| end_of(&MESSAGE)))
                 .map(|(level, message)| (Some(Writer::Runtime), level.max(message))),
         };
         let Some((writer, end)) = writer else {
             return false;
         };
-        let mut carried = *carried;
         match writer {
             Some(Writer::Runtime) if found.is(Interest::Dump) => {
-                self.dump_in_json(body, &carried, results)
+                let object: Option<Value> = serde_json::from_slice(body).ok();
+                let message = object.as_ref().and_then(|it| it.get("msg")?.as_str());
+                self.dump_of(message.unwrap_or_default().as_bytes(), &carried);
             }
             Some(Writer::Runtime) => {}
-            _ => carried.time = time_of_json(body).or(carried.time),
+            _ => line.carried.time = time_of_json(body).or(carried.time),
         }
-        self.log(line, &carried, writer, found, results);
+        self.log(&line, writer);
         // The time must have its end in the head.
         let end = end.max(ts.map_or(0, |ts| ts + MAX_NUMBER_BYTES));
         if depth == 0
             && let Some(rest) = body.get(end..)
             && let Some(writer) = writer
         {
-            self.note_head(line, rest, found, writer);
+            self.note_head(&line, rest, writer);
         }
         true
     }
 
-    fn dump_in_json(&mut self, body: &[u8], carried: &Carried, results: &mut Results) {
-        let message = serde_json::from_slice::<serde_json::Value>(body).ok();
-        let message = message
-            .as_ref()
-            .and_then(|value| value.get("msg")?.as_str());
-        self.dump_of(message.unwrap_or_default().as_bytes(), carried, results);
-    }
-
     /// Docker's log files and the journal's own JSON.
-    fn carrier(
-        &mut self,
-        body: &[u8],
-        outer: &Carried,
-        search: &LineSearch,
-        results: &mut Results,
-        depth: u8,
-    ) -> bool {
-        let Ok(value) = serde_json::from_slice::<serde_json::Value>(body) else {
+    fn carrier(&mut self, outer: &Carried, depth: u8) -> bool {
+        let Ok(value) = serde_json::from_slice::<Value>(outer.body) else {
             return false;
         };
         let field = |name: &str| value.get(name).and_then(|value| value.as_str());
         let Some(message) = field("log").or(field("MESSAGE")) else {
             return false;
         };
-        let ident = field("SYSLOG_IDENTIFIER")
-            .or(field("_COMM"))
-            .unwrap_or_default();
+        let ident = field("SYSLOG_IDENTIFIER").or(field("_COMM"));
+        let ident = ident.filter(|ident| !ident.is_empty());
         let realtime = field("__REALTIME_TIMESTAMP").and_then(|text| text.parse::<i64>().ok());
         let time = realtime.and_then(|micros| Stamp::of_unix_nanos(micros.checked_mul(1000)?));
         let written = field("time").and_then(|text| crate::line::stamp::take(text.as_bytes()));
         let carried = Carried {
             time: time.or(written.map(|(stamp, _)| stamp)).or(outer.time),
             host: field("_HOSTNAME").map_or(outer.host, str::as_bytes),
-            ident: if ident.is_empty() {
-                outer.ident
-            } else {
-                ident.as_bytes()
-            },
+            ident: ident.map_or(outer.ident, str::as_bytes),
             pid: field("_PID").map_or(outer.pid, str::as_bytes),
             body: message.as_bytes(),
             is_of_dmesg: false,
@@ -143,9 +105,7 @@ impl Input {
             let line = bare(line.as_bytes());
             self.layer(
                 line,
-                &search.find(line),
-                search,
-                results,
+                &LineSearch::active().find(line),
                 Some(&carried),
                 depth + 1,
             );
@@ -156,6 +116,5 @@ impl Input {
 
 /// klog's time in a line of JSON.
 pub(super) fn time_of_json(body: &[u8]) -> Option<Stamp> {
-    let ts = &FIELDS.ts;
-    milliseconds(&body[ts.find(body)? + ts.needle().len()..])
+    milliseconds(&body[TS.find(body)? + TS.needle().len()..])
 }

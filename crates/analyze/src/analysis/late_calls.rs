@@ -2,8 +2,8 @@
 
 use super::Results;
 use super::calls::{Calls, Late, Method};
-use crate::rules::Rules;
 use crate::table::TableRow;
+use crate::words::count;
 
 pub(super) fn conclude(results: &mut Results) {
     let Results {
@@ -16,18 +16,12 @@ pub(super) fn conclude(results: &mut Results) {
     for (method, late) in &calls.late {
         let row = row(*method, late, calls).text("found", &*found);
         let row = row.text("down", around.runtime_down.then_some("yes"));
-        for evidence in Rules::active().evidence(&row) {
-            let cause = evidence.cause;
-            collected.add_evidence("", evidence);
-            for quote in &late.quotes {
-                collected.also(cause, quote.to_string());
-            }
-        }
+        collected.add_row(&row, &late.quotes);
     }
 }
 
 fn row(method: Method, late: &Late, calls: &Calls) -> TableRow {
-    let count = |method| calls.lines(method) as f64;
+    let late_lines = |method| calls.lines(method) as f64;
     let most = late.most();
     let id = most.and_then(|culprit| culprit.id.as_deref());
     let only = id.filter(|_| late.targets.len() == 1);
@@ -37,20 +31,18 @@ fn row(method: Method, late: &Late, calls: &Calls) -> TableRow {
         .number("count", late.lines as f64)
         .number("targets", late.targets.len() as f64)
         .text("only", only.and_then(|id| id.get(..13)))
-        .number("lists", count(Method::ListContainers))
-        .number("sandbox-lists", count(Method::ListPodSandbox))
-        .number("any-lists", count(Method::AnyList))
+        .number("lists", late_lines(Method::ListContainers))
+        .number("sandbox-lists", late_lines(Method::ListPodSandbox))
+        .number("any-lists", late_lines(Method::AnyList))
         .text("dockershim", calls.are_of_dockershim.then_some("yes"))
 }
 
 fn lines(late: &Late) -> String {
-    let targets = match late.targets.len() {
-        0 => String::new(),
-        1 => ", all about one container or pod".to_owned(),
-        many => format!(", about {many} different containers or pods"),
-    };
-    match late.lines {
-        1 => "1 line".to_owned(),
-        lines => format!("{lines} lines{targets}"),
+    let lines = count(late.lines, "line");
+    match late.targets.len() {
+        _ if late.lines == 1 => lines,
+        0 => lines,
+        1 => format!("{lines}, all about one container or pod"),
+        many => format!("{lines}, about {many} different containers or pods"),
     }
 }

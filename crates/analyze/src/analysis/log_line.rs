@@ -1,7 +1,9 @@
 //! What a log line contains: rules, points of the series, failed calls.
 
+use causes::facts::facts;
+
 use super::episodes::MAX_HOSTS;
-use super::input::Input;
+use super::input::{Input, Line};
 use super::results::MAX_QUOTES;
 use super::{Quote, Results, episodes, names, outages};
 use crate::kind::{Kind, Writer};
@@ -11,22 +13,17 @@ use crate::line::forms::{
 use crate::line::pasted::begins_log_line;
 use crate::line::prefix::Carried;
 use crate::line::stamp::{self, Stamp};
-use crate::line::{after, has, klog, until};
-use crate::rules::{Counted, FATAL, Found, Interest, Rules};
+use crate::line::{after, has, klog};
+use crate::rules::{Counted, FATAL, Failure, Found, Interest, Rules};
 use crate::series::{Intervals, SECOND, Said};
 
-/// A kubelet up to 1.14 reports the runtime as down until its first check of it, and it checks
-/// every five seconds.
-const FIRST_CHECK: i64 = 15 * SECOND;
-/// In seconds: thirty years.
-const MAX_UPTIME: f64 = 1e9;
 /// Until the API server and the pods of the network run, which a kubelet starts itself.
 const LASTS_AT_A_START: i64 = 60 * SECOND;
 
-/// What a line of this writer's is, where its form is none of a log's: a command may have printed
-/// it, or it is the message of an event.
-fn kind_of(writer: Option<Writer>, carried: &Carried, line: &[u8]) -> Kind {
-    let body = line.trim_ascii_start();
+/// The kind of a line of this writer. Without the form of a log, a command may have printed the line, or
+/// it is the message of an event.
+fn kind_of(writer: Option<Writer>, line: &Line<'_>) -> Kind {
+    let (carried, body) = (&line.carried, line.text.trim_ascii_start());
     let is_timed = carried.time.is_some();
     // `docker: ` may be a prefix, too.
     let is_of_command = |writer| !is_timed && is_of_command(writer, body);
@@ -52,15 +49,9 @@ fn has_form(carried: &Carried) -> bool {
 }
 
 impl Input {
-    pub(super) fn log(
-        &mut self,
-        line: &[u8],
-        carried: &Carried,
-        writer: Option<Writer>,
-        found: &Found,
-        results: &mut Results,
-    ) {
-        let own = kind_of(writer, carried, line);
+    pub(super) fn log(&mut self, line: &Line<'_>, writer: Option<Writer>) {
+        let own = kind_of(writer, line);
+        let Line { carried, found, .. } = line;
         match self.output.around_log_line() {
             Some(kind) => self.read_as(kind),
             None if has_form(carried) => self.read_by_form_as(own),
@@ -78,13 +69,13 @@ impl Input {
         self.learn_time(carried, inner);
         if writer == Some(Writer::Kernel) {
             let time = || carried.time.and_then(|stamp| self.calendar.resolve(&stamp));
-            self.stalls.line(line, time);
+            self.stalls.line(line.text, time);
         }
         if writer == Some(Writer::Kubelet) && found.is_nothing() {
-            results.around.other_lines += 1;
+            self.results.around.other_lines += 1;
         }
         if writer == Some(Writer::Kubelet) && inner.is_some_and(|inner| inner.starts_with(b"F")) {
-            results.failed(&FATAL, 1, || format!("{}:{}", self.path, self.lines));
+            self.failed(&FATAL);
         }
         let is_error = match inner {
             Some(inner) => matches!(inner[0], b'E' | b'F'),
@@ -93,19 +84,21 @@ impl Input {
         if is_error {
             let body = inner.unwrap_or(carried.body);
             let (path, number) = (&self.path, self.lines);
-            results.errors.line(body, || format!("{path}:{number}"));
+            self.results
+                .errors
+                .line(body, || format!("{path}:{number}"));
         }
         if !found.is_nothing() {
-            self.relevant(line, carried, inner, found, results);
+            self.relevant(line, inner);
         }
     }
 
     /// An irrelevant line of this writer was read.
-    pub(super) fn nothing_of(&mut self, writer: Writer, results: &mut Results) {
+    pub(super) fn nothing_of(&mut self, writer: Writer) {
         self.read_as(writer.kind());
         self.outages.other_line();
         if writer == Writer::Kubelet {
-            results.around.other_lines += 1;
+            self.results.around.other_lines += 1;
         }
     }
 
@@ -128,14 +121,13 @@ impl Input {
         }
     }
 
-    pub(super) fn relevant(
-        &mut self,
-        line: &[u8],
-        carried: &Carried,
-        inner: Option<&[u8]>,
-        found: &Found,
-        results: &mut Results,
-    ) {
+    /// A line that shows something; `inner` is klog's part of it.
+    pub(super) fn relevant(&mut self, whole: &Line<'_>, inner: Option<&[u8]>) {
+        let Line {
+            text: line,
+            ref carried,
+            found,
+        } = *whole;
         if found.is(Interest::Calendar) {
             self.learn_calendar(line, self.before.is_none());
         }
@@ -144,24 +136,15 @@ impl Input {
             None => carried.time,
         };
         let time = stamp.and_then(|stamp| self.calendar.resolve(&stamp));
-        let quote = |path: &str, number| Quote::new(path, number, time, line);
+        let (path, number) = (self.path.clone(), self.lines);
+        let quote = || Quote::new(&path, number, time, line);
         if found.is(Interest::Start) {
             self.started = time.or(self.started);
         }
-        // A condition shows for how long its kubelet has run.
-        if self.started.is_none() && found.is(Interest::NotReady) {
-            self.started = time
-                .zip(uptime(line))
-                .map(|(time, ran)| time.saturating_sub(ran));
-        }
+        // The kubelet reports this once the runtime has returned no status for half a minute.
         let says_down = found.is(Interest::Connection) && has(line, "container runtime is down");
-        let is_first_check = says_down && self.has_started_within(FIRST_CHECK, time);
-        // It says so once the runtime has returned no status for half a minute.
-        results.around.runtime_down |= says_down && !is_first_check;
+        self.results.around.runtime_down |= says_down;
         for &index in &found.rules {
-            if is_first_check {
-                break;
-            }
             let rule = &Rules::active().lines[index].rule;
             if rule.usual_at_start && self.has_started_within(LASTS_AT_A_START, time) {
                 continue;
@@ -169,68 +152,49 @@ impl Input {
             let seen = match self.stalls.of(index, line, time) {
                 Some(stall) => stall,
                 None if rule.until_over => self.repeated.of(index, self.lines, time),
-                None => results.rules.entry(index).or_default(),
+                None => self.results.rules.entry(index).or_default(),
             };
             seen.line(time);
             if seen.headline.is_none() {
                 seen.headline = rule.headline(line);
             }
             if seen.quotes.len() < MAX_QUOTES {
-                seen.quotes.push(quote(&self.path, self.lines));
+                seen.quotes.push(quote());
                 seen.name(names::in_line(line));
             }
         }
-        if !is_first_check {
-            let episodes = found.causes.iter().filter_map(|&cause| {
-                episodes::sign(
-                    cause,
-                    || names::in_line(line),
-                    quote(&self.path, self.lines),
-                )
-            });
-            episodes.for_each(|episode| results.episodes.add(episode));
-        }
+        let causes = found.causes.iter();
+        let signs = causes.filter_map(|&it| episodes::sign(it, names::in_line(line), quote()));
+        signs.for_each(|episode| self.results.episodes.add(episode));
         let is_a_try = self.output.tries_defaults() && has(line, "dockershim.sock");
-        if found.is(Interest::Connection)
-            && !is_a_try
-            && !is_first_check
-            && outages::is_about_the_runtime(line)
-        {
-            let (path, number) = (&self.path, self.lines);
-            self.outages.complaint(line, time, || quote(path, number));
+        if found.is(Interest::Connection) && !is_a_try && outages::is_about_the_runtime(line) {
+            self.outages.complaint(line, time, quote);
         }
-        self.failure(line, time, found, results);
+        self.failure(line, time, found);
         if found.is(Interest::Service) {
             self.services.line(line, self.lines, time);
         }
         if found.is(Interest::Answered) {
             self.outages.answered();
         }
-        self.readiness.line(
-            carried.host,
-            found,
-            || quote(&self.path, self.lines),
-            &mut results.episodes,
-        );
+        let Results {
+            calls,
+            around,
+            episodes,
+            ..
+        } = &mut self.results;
+        self.readiness.line(carried.host, found, quote, episodes);
         if found.is(Interest::Call) {
-            let (path, number) = (&self.path, self.lines);
-            let late = results
-                .calls
-                .line(line, &mut results.around, || quote(path, number));
-            let episode = late.and_then(|(method, target)| {
-                episodes::late_call(method, target, quote(path, number))
-            });
-            if let Some(episode) = episode {
-                results.episodes.add(episode);
-            }
+            let late = calls.line(line, around, quote);
+            let late =
+                late.and_then(|(method, target)| episodes::late_call(method, target, quote()));
+            late.into_iter().for_each(|episode| episodes.add(episode));
         }
-        if found.is(Interest::Pleg) || found.is(Interest::Start) {
-            let begins = self.series(line, carried, inner, found, time);
-            if begins {
-                results.add_to_story(quote(&self.path, self.lines));
-            }
+        let is_of_series = found.is(Interest::Pleg) || found.is(Interest::Start);
+        if is_of_series && self.series(whole, inner, time) {
+            self.results.add_to_story(quote());
         }
-        self.lateness(carried, inner, results, || quote(&self.path, self.lines));
+        self.lateness(carried, inner, quote);
     }
 
     pub(super) fn has_started_within(&self, span: i64, time: Option<i64>) -> bool {
@@ -240,8 +204,14 @@ impl Input {
         since.is_some_and(|since| (0..span).contains(&since))
     }
 
+    /// This line shows that something failed.
+    pub(super) fn failed(&mut self, failure: &'static Failure) {
+        let place = || format!("{}:{}", self.path, self.lines);
+        self.results.failed(failure, 1, place);
+    }
+
     /// What this line, of this time, shows of failures.
-    fn failure(&mut self, line: &[u8], time: Option<i64>, found: &Found, results: &mut Results) {
+    fn failure(&mut self, line: &[u8], time: Option<i64>, found: &Found) {
         if found.is(Interest::Ready) || found.is(Interest::Registered) {
             self.repeated.is_over();
         }
@@ -251,19 +221,13 @@ impl Input {
         let is_of_a_start = failure.counted == Counted::UntilOver
             && self.has_started_within(LASTS_AT_A_START, time);
         if !is_of_a_start && !self.repeated.line(failure, line, self.lines, time) {
-            results.failed(failure, 1, || format!("{}:{}", self.path, self.lines));
+            self.failed(failure);
         }
     }
 
     /// Adds to the series of the line's node; returns whether an interval begins.
-    fn series(
-        &mut self,
-        line: &[u8],
-        carried: &Carried,
-        inner: Option<&[u8]>,
-        found: &Found,
-        time: Option<i64>,
-    ) -> bool {
+    fn series(&mut self, line: &Line<'_>, inner: Option<&[u8]>, time: Option<i64>) -> bool {
+        let Line { carried, found, .. } = line;
         let (before, calendar) = (self.before, self.calendar);
         // How long the log had no line before this one.
         let silence = || Some((time? - calendar.resolve(&before?)?).max(0));
@@ -276,7 +240,10 @@ impl Input {
         if found.is(Interest::Start) {
             intervals.started(time);
         }
-        let said = found.is(Interest::Pleg).then(|| Said::of(line)).flatten();
+        let said = found
+            .is(Interest::Pleg)
+            .then(|| Said::of(line.text))
+            .flatten();
         said.is_some_and(|said| intervals.point(time, said, silence))
     }
 
@@ -300,19 +267,9 @@ impl Input {
     /// The year and the zone, where a message has them. Once a line has a time by another year,
     /// all of the input must have the same, so the right one is put in at the end.
     fn learn_calendar(&mut self, line: &[u8], is_first: bool) {
-        const LEADS: [&str; 7] = [
-            "LastHeartbeatTime:",
-            "\"LastHeartbeatTime\":\"",
-            "lastHeartbeatTime\":\"",
-            "Log file created at: ",
-            "Logs begin at ",
-            "Journal begins at ",
-            "time=\"",
-        ];
-        let mut stamps = LEADS
-            .iter()
-            .filter_map(|lead| stamp::take(after(line, lead)?));
-        let Some((stamp, _)) = stamps.next() else {
+        let leads = facts().lines["calendar"].iter().map(String::as_str);
+        let mut leads = leads.chain(["time=\""]);
+        let Some((stamp, _)) = leads.find_map(|lead| stamp::take(after(line, lead)?)) else {
             return;
         };
         match is_first {
@@ -322,13 +279,7 @@ impl Input {
     }
 
     /// If the journal's time is later than the line's own, the journal was starved, too.
-    fn lateness(
-        &self,
-        carried: &Carried,
-        inner: Option<&[u8]>,
-        results: &mut Results,
-        quote: impl FnOnce() -> Quote,
-    ) {
+    fn lateness(&mut self, carried: &Carried, inner: Option<&[u8]>, quote: impl Fn() -> Quote) {
         let (Some(carrier), Some(own), Some(_)) = (carried.time, self.last, inner) else {
             return;
         };
@@ -340,24 +291,11 @@ impl Input {
         let of_zone = late % (1800 * SECOND);
         let is_zone = !(5 * SECOND..=1795 * SECOND).contains(&of_zone);
         let is_late = late > 60 * SECOND && late < 6 * 3600 * SECOND && !is_zone;
-        if is_late
-            && results
-                .lateness
-                .as_ref()
-                .is_none_or(|(known, _)| *known < late)
-        {
-            results.lateness = Some((late, quote()));
+        let known = self.results.lateness.as_ref();
+        if is_late && known.is_none_or(|(known, _)| *known < late) {
+            self.results.lateness = Some((late, quote()));
         }
     }
-}
-
-/// For how long a Go program has run, by the time that it prints: `+0800 CST m=+1.804311720`.
-fn uptime(line: &[u8]) -> Option<i64> {
-    let seconds = until(after(line, " m=+")?, b" )}\"");
-    let seconds: f64 = std::str::from_utf8(seconds).ok()?.parse().ok()?;
-    (0.0..MAX_UPTIME)
-        .contains(&seconds)
-        .then_some((seconds * SECOND as f64) as i64)
 }
 
 /// The writer's process, by its carrier or by klog.

@@ -51,8 +51,6 @@ mod summary;
 mod unexplained;
 mod wrapped_lines;
 
-use std::sync::Arc;
-
 use ::episodes::Episode;
 use pleg_text::WallTime;
 use serde::Serialize;
@@ -64,7 +62,6 @@ pub use quote::Quote;
 use crate::goroutines::Goroutines;
 use crate::kind::Kind;
 use crate::metrics::MetricsReading;
-use crate::rules::LineSearch;
 use crate::series::PlegReading;
 use causes::finding::{Finding, Verdict};
 use input::Input;
@@ -148,7 +145,7 @@ pub struct Analysis {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub errors: Vec<LoggedError>,
     /// How many lines report errors of further kinds.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "crate::is_zero")]
     pub other_errors: u64,
     /// What exceeded the limits.
     #[serde(skip_serializing_if = "Dropped::is_nothing")]
@@ -156,10 +153,6 @@ pub struct Analysis {
     /// What happened from when to when, for a timeline, in order of time.
     #[serde(skip)]
     pub episodes: Vec<Episode>,
-}
-
-fn is_zero(number: &u64) -> bool {
-    *number == 0
 }
 
 impl Analysis {
@@ -198,9 +191,8 @@ impl Analysis {
 }
 
 /// Analyzes inputs, line by line, or after several were read in parallel.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Analyzer {
-    search: Arc<LineSearch>,
     results: Results,
     reading: Option<Reading>,
 }
@@ -208,10 +200,8 @@ pub struct Analyzer {
 /// An input that is being read, in any thread.
 #[derive(Debug)]
 pub struct Reading {
-    search: Arc<LineSearch>,
     wrapped: WrappedLines,
     input: Input,
-    results: Results,
 }
 
 /// An input that was read.
@@ -220,35 +210,29 @@ pub struct Read(Results);
 
 impl Reading {
     /// Begins an input whose last line is not much later than `latest`.
-    pub fn begin(path: &str, latest: WallTime, search: Arc<LineSearch>) -> Self {
+    pub fn begin(path: &str, latest: WallTime) -> Self {
         Self {
-            search,
             wrapped: WrappedLines::default(),
             input: Input::new(path, latest),
-            results: Results::default(),
         }
     }
 
     /// Adds its next line; `cut` is set if the line was longer and the rest is missing.
     pub fn line(&mut self, line: &[u8], cut: bool) {
-        let (input, search, results) = (&mut self.input, &self.search, &mut self.results);
+        let mut each = |line: &[u8], of| self.input.lines(line, of, false);
         if cut {
             // No terminal is that wide.
-            self.wrapped
-                .end(&mut |line, of| input.lines(line, of, false, search, results));
-            return input.lines(line, 1, true, search, results);
+            self.wrapped.end(&mut each);
+            return self.input.lines(line, 1, true);
         }
-        let mut each = |line: &[u8], of| input.lines(line, of, false, search, results);
         self.wrapped.line(line, &mut each);
     }
 
     /// Ends the input, possibly because of a read error.
     pub fn end(mut self, error: Option<String>) -> Read {
-        let (input, search, results) = (&mut self.input, &self.search, &mut self.results);
-        self.wrapped
-            .end(&mut |line, of| input.lines(line, of, false, search, results));
-        self.input.end(error, &mut self.results);
-        Read(self.results)
+        let mut each = |line: &[u8], of| self.input.lines(line, of, false);
+        self.wrapped.end(&mut each);
+        Read(self.input.end(error))
     }
 }
 
@@ -268,16 +252,7 @@ impl Read {
 impl Analyzer {
     /// An analyzer without inputs.
     pub fn new() -> Self {
-        Self {
-            search: LineSearch::active(),
-            results: Results::default(),
-            reading: None,
-        }
-    }
-
-    /// What inputs are searched for.
-    pub fn search(&self) -> Arc<LineSearch> {
-        self.search.clone()
+        Self::default()
     }
 
     /// Adds an input that was read. The order matters if not everything can be kept.
@@ -288,7 +263,7 @@ impl Analyzer {
     /// Begins an input whose last line is not much later than `latest`.
     pub fn begin(&mut self, path: &str, latest: WallTime) {
         self.end(None);
-        self.reading = Some(Reading::begin(path, latest, self.search()));
+        self.reading = Some(Reading::begin(path, latest));
     }
 
     /// Adds its next line; `cut` is set if the line was longer and the rest is missing.
@@ -308,12 +283,6 @@ impl Analyzer {
     /// The result.
     pub fn finish(mut self) -> Analysis {
         self.end(None);
-        conclude::conclude(self.results, &self.search)
-    }
-}
-
-impl Default for Analyzer {
-    fn default() -> Self {
-        Self::new()
+        conclude::conclude(self.results)
     }
 }

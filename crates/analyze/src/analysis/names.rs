@@ -3,7 +3,7 @@
 use causes::finding::{Culprit, PodName};
 use serde_json::Value;
 
-use crate::line::{after, quoted, text, until};
+use crate::line::{after, number_after, quoted, text, until};
 
 /// All names in a line.
 pub fn in_line(line: &[u8]) -> Culprit {
@@ -96,15 +96,8 @@ fn any_pod(line: &[u8]) -> Option<PodName> {
 fn process(line: &[u8]) -> Culprit {
     let mut culprit = Culprit::default();
     if let Some(behind) = after(line, "Killed process ").or_else(|| after(line, "Kill process ")) {
-        let behind = text(behind);
-        culprit.pid = behind
-            .split([' ', ','])
-            .next()
-            .and_then(|pid| pid.parse().ok());
-        let name = behind
-            .split_once('(')
-            .and_then(|(_, rest)| rest.split_once(')'));
-        let name = name.map(|(name, _)| name.to_owned());
+        culprit.pid = number_after(behind, "").and_then(|pid| pid.try_into().ok());
+        let name = after(behind, "(").map(|name| text(until(name, b")")));
         culprit.process = name.filter(|name| name.len() <= MAX_NAME_BYTES);
     }
     if crate::line::has(line, "kubelet.service") {

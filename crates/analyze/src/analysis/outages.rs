@@ -9,12 +9,12 @@ use pleg_text::WallTime;
 
 use super::{Quote, Results};
 use crate::line::{after, has};
-use crate::rules::{Rules, Shown};
 use crate::series::SECOND;
 use crate::table::TableRow;
+use crate::words::count;
 
 /// A period in which the runtime could not be reached.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Outage {
     lines: u64,
     /// The times of the first and the last line, in nanoseconds.
@@ -24,7 +24,6 @@ pub(super) struct Outage {
 }
 
 impl Outage {
-    /// As an episode.
     pub(super) fn episode(&self) -> Option<Episode> {
         let (first, last) = self.between?;
         let first = WallTime::from_unix_nanos(first)?;
@@ -38,7 +37,6 @@ impl Outage {
         Some(episode)
     }
 
-    /// Moves it in time.
     pub(super) fn shift(&mut self, nanoseconds: i64) {
         if let Some((first, last)) = &mut self.between {
             *first += nanoseconds;
@@ -57,18 +55,12 @@ impl Outage {
 /// Such errors in one input.
 #[derive(Debug, Default)]
 pub(super) struct Outages {
-    lines: u64,
-    first: Option<i64>,
-    last: Option<i64>,
+    outage: Outage,
     /// The times of the first and the last line that says that a client waits for a starting runtime.
     starts: Option<(i64, i64)>,
     /// How many such lines had no time.
     untimed: u64,
-    /// Lines of a log since the last error.
     since: u64,
-    /// It has answered since the last error.
-    is_back: bool,
-    quotes: Vec<Quote>,
 }
 
 const MAX_QUOTES: usize = 3;
@@ -130,13 +122,16 @@ impl Outages {
                 return;
             }
         }
-        self.lines += 1;
         self.since = 0;
-        self.is_back = false;
-        self.first = self.first.or(time);
-        self.last = time.or(self.last);
-        if self.quotes.len() < MAX_QUOTES {
-            self.quotes.push(quote());
+        let outage = &mut self.outage;
+        outage.lines += 1;
+        outage.ended = false;
+        if let Some(time) = time {
+            let first = outage.between.map_or(time, |(first, _)| first);
+            outage.between = Some((first, time));
+        }
+        if outage.quotes.len() < MAX_QUOTES {
+            outage.quotes.push(quote());
         }
     }
 
@@ -150,67 +145,44 @@ impl Outages {
         time.saturating_sub(first)
     }
 
-    /// A line says that the runtime answers.
     pub(super) fn answered(&mut self) {
-        self.is_back = true;
+        self.outage.ended = true;
     }
 
-    /// Another line of a log.
     pub(super) fn other_line(&mut self) {
         self.since += 1;
     }
 
     /// The input ends with a line of this time.
     pub(super) fn end(self, end: Option<i64>) -> Option<Outage> {
-        if self.lines == 0 {
-            return None;
-        }
-        let quiet = self.last.zip(end).map(|(last, end)| end - last);
-        let ended = self.is_back
-            || match quiet {
-                Some(quiet) => quiet > SILENCE,
-                None => self.since > OTHER_LINES,
-            };
-        Some(Outage {
-            lines: self.lines,
-            between: self.first.zip(self.last),
-            ended,
-            quotes: self.quotes,
-        })
+        let mut outage = self.outage;
+        let quiet = outage.between.zip(end).map(|((_, last), end)| end - last);
+        outage.ended |= match quiet {
+            Some(quiet) => quiet > SILENCE,
+            None => self.since > OTHER_LINES,
+        };
+        (outage.lines > 0).then_some(outage)
     }
 }
 
-/// From outages to rows.
 pub(super) fn conclude(results: &mut Results) {
     for outage in std::mem::take(&mut results.outages) {
+        let episode = outage.episode().into_iter();
+        episode.for_each(|episode| results.episodes.add(episode));
         let seconds = outage.seconds();
         let long = match seconds {
             Some(seconds) if seconds > 0 => format!(" for at least {seconds} s"),
             _ => String::new(),
         };
-        let lines = match outage.lines {
-            1 => "1 line".to_owned(),
-            lines => format!("{lines} lines"),
-        };
-        let row = TableRow::new("outages", 0).text("lines", &*lines);
+        let row = TableRow::new("outages", 0).text("lines", &*count(outage.lines, "line"));
         let row = row
             .number("count", outage.lines as f64)
             .text("long", &*long);
         let row = row.number("seconds", seconds.map(|seconds| seconds as f64));
         let row = row.text("ended", outage.ended.then_some("yes"));
-        let Shown::Evidence(evidence) = Rules::active().of_row(&row) else {
-            continue;
-        };
-        for evidence in evidence {
-            let cause = evidence.cause;
-            results.collected.add_evidence("", evidence);
-            for quote in &outage.quotes {
-                results.collected.also(cause, quote.to_string());
-            }
+        if results.collected.add_row(&row, &outage.quotes) {
+            let quotes = outage.quotes.into_iter();
+            quotes.for_each(|quote| results.add_to_story(quote));
         }
-        outage
-            .quotes
-            .into_iter()
-            .for_each(|quote| results.add_to_story(quote));
     }
 }

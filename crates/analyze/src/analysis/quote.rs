@@ -45,7 +45,6 @@ impl Quote {
 }
 
 impl Quote {
-    /// Corrects its time.
     pub(super) fn shift(&mut self, by: i64) {
         self.time = self.time.map(|time| time.shifted(by));
     }

@@ -8,7 +8,6 @@ use super::results::Seen;
 use crate::rules::{Counted, Failure};
 use crate::series::SECOND;
 
-/// Further containers are not distinguished.
 const MAX_CONTAINERS: usize = 500;
 /// After this time without a line, or this many others if they have no time, it is over.
 const SILENCE: i64 = 60 * SECOND;
@@ -17,9 +16,7 @@ const OTHER_LINES: u64 = 40;
 /// Such failures in one input.
 #[derive(Debug, Default)]
 pub(super) struct Repeated {
-    /// By what failed.
     lasting: BTreeMap<&'static str, Lasting<Counter>>,
-    /// By the rule.
     of_rules: BTreeMap<usize, Lasting<Seen>>,
     /// Lines, by what failed and the container.
     per_container: BTreeMap<(&'static str, String), Counter>,
@@ -33,7 +30,7 @@ struct Counter {
     line: u64,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Lasting<T> {
     counter: T,
     /// The number and the time of the last line.
@@ -41,6 +38,12 @@ struct Lasting<T> {
 }
 
 impl<T> Lasting<T> {
+    /// Another line; returns what counts it.
+    fn line(&mut self, number: u64, time: Option<i64>) -> &mut T {
+        self.last = (number, time.or(self.last.1));
+        &mut self.counter
+    }
+
     /// Whether it lasts at the end of the input.
     fn lasts(&self, lines: u64, time: Option<i64>) -> bool {
         let (number, last) = self.last;
@@ -54,12 +57,7 @@ impl<T> Lasting<T> {
 impl Repeated {
     /// What was seen of a rule that counts until it is over, of which this is another line.
     pub(super) fn of(&mut self, rule: usize, number: u64, time: Option<i64>) -> &mut Seen {
-        let lasting = self.of_rules.entry(rule).or_insert_with(|| Lasting {
-            counter: Seen::default(),
-            last: (number, time),
-        });
-        lasting.last = (number, time.or(lasting.last.1));
-        &mut lasting.counter
+        self.of_rules.entry(rule).or_default().line(number, time)
     }
 
     /// The rules that hold at the end of the input.
@@ -94,8 +92,7 @@ impl Repeated {
                     counter: new(),
                     last: (number, time),
                 });
-                lasting.counter.lines += 1;
-                lasting.last = (number, time.or(lasting.last.1));
+                lasting.line(number, time).lines += 1;
             }
             Counted::PerContainer => {
                 let container = names::id(line).unwrap_or_default();

@@ -25,7 +25,6 @@ const MAX_ROWS: usize = 10_000;
 const MAX_INTERVALS: usize = 10_000;
 pub(super) const MAX_QUOTES: usize = 4;
 
-/// The results until now.
 #[derive(Debug, Default)]
 pub(super) struct Results {
     pub(super) inputs: Vec<InputReport>,
@@ -37,7 +36,6 @@ pub(super) struct Results {
     pub(super) calls: Calls,
     pub(super) rules: BTreeMap<usize, Seen>,
     pub(super) kernel: Vec<(String, KernelStack)>,
-    /// Rows, and the number of their input.
     pub(super) rows: Vec<(usize, Row)>,
     pub(super) samples: Vec<Sample>,
     pub(super) timeline: Vec<Quote>,
@@ -49,7 +47,6 @@ pub(super) struct Results {
     pub(super) troubles: Vec<String>,
     /// What failed, without the reason.
     pub(super) failures: Vec<Failed>,
-    /// What logs call an error.
     pub(super) errors: Errors,
     /// When the runtime could not be reached.
     pub(super) outages: Vec<Outage>,
@@ -59,11 +56,9 @@ pub(super) struct Results {
     runc_versions: BTreeSet<String>,
 }
 
-/// A failure, as often as it was seen.
 #[derive(Debug)]
 pub(super) struct Failed {
     pub(super) failure: &'static Failure,
-    /// Of its first line.
     pub(super) place: String,
     pub(super) lines: u64,
 }
@@ -125,7 +120,6 @@ impl Results {
         }
     }
 
-    /// Takes a version of runc.
     pub(super) fn runc_is(&mut self, version: String) {
         // With a second one, it is not known which of them runs.
         if self.runc_versions.len() < 2 {
@@ -150,9 +144,14 @@ impl Results {
                 let evidence = evidence.map(|evidence| (file.to_owned(), evidence));
                 self.evidence.extend(evidence);
             }
-            Shown::Failure(says) => self.troubles.push(format!("{file}:{}: {says}", row.line)),
+            Shown::Failure(says) => self.trouble(file, row.line, &says),
             Shown::Nothing => {}
         }
+    }
+
+    /// Something is wrong without a known cause.
+    pub(super) fn trouble(&mut self, file: &str, line: u64, says: &str) {
+        self.troubles.push(format!("{file}:{line}: {says}"));
     }
 
     /// Something failed in this many lines, which do not show why; each is kept once.
@@ -181,7 +180,6 @@ impl Results {
 }
 
 impl Seen {
-    /// Counts a line of this time.
     pub(super) fn line(&mut self, time: Option<i64>) {
         self.lines += 1;
         if let Some(time) = time {
@@ -212,7 +210,6 @@ impl Seen {
         self.name(other.culprit);
     }
 
-    /// Adds what a line names.
     pub(super) fn name(&mut self, named: Culprit) {
         self.names_others |= self.culprit.contradicts(&named);
         self.culprit.learn(named);

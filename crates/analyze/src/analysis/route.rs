@@ -2,8 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::Results;
-use super::input::Input;
+use super::input::{Input, Line};
 use super::json::time_of_json;
 use super::structured::begins_dump;
 use crate::kind::{Kind, Writer};
@@ -15,7 +14,7 @@ use crate::line::pasted::NO_BREAK;
 use crate::line::prefix::{Carried, split};
 use crate::line::{after, bare, klog, lossy, until};
 use crate::output;
-use crate::rules::{Found, Interest, LineSearch};
+use crate::rules::{Found, Interest, LineSearch, Rules};
 
 /// How deeply nested logs are read.
 const MAX_DEPTH: u8 = 2;
@@ -25,23 +24,16 @@ const MAX_WRAPPED: usize = 200;
 
 impl Input {
     /// Reads the next line, which was wrapped into `of` lines.
-    pub(super) fn lines(
-        &mut self,
-        line: &[u8],
-        of: u64,
-        cut: bool,
-        search: &LineSearch,
-        results: &mut Results,
-    ) {
-        self.line(line, cut, search, results);
+    pub(super) fn lines(&mut self, line: &[u8], of: u64, cut: bool) {
+        self.line(line, cut);
         self.lines += of - 1;
     }
 
-    fn line(&mut self, raw: &[u8], cut: bool, search: &LineSearch, results: &mut Results) {
+    fn line(&mut self, raw: &[u8], cut: bool) {
         self.lines += 1;
         self.first = self.first.or(self.last);
         // Most lines of a dump, which nothing has been put around.
-        if !cut && self.stacks.seen_header() && self.line_of_dump(raw, results) {
+        if !cut && self.stacks.seen_header() && self.line_of_dump(raw) {
             return;
         }
         // One search for both: nearly all lines have neither.
@@ -56,28 +48,28 @@ impl Input {
             self.unread += 1;
             return;
         }
-        self.plain_line(&line, cut, search, results);
+        self.plain_line(&line, cut);
     }
 
-    fn plain_line(&mut self, line: &[u8], cut: bool, search: &LineSearch, results: &mut Results) {
-        if !cut && self.line_of_dump(line, results) {
+    fn plain_line(&mut self, line: &[u8], cut: bool) {
+        if !cut && self.line_of_dump(line) {
             return;
         }
-        let found = search.find(line);
+        let found = LineSearch::active().find(line);
         if !cut
             && found.is_nothing_at_all()
             && let Some(writer) = self.heads.writer_of(line)
         {
-            self.nothing_of(writer, results);
+            self.nothing_of(writer);
             return;
         }
         if found.is(Interest::RuncVersion) {
-            results.runc_is(runc_version(line));
+            self.results.runc_is(runc_version(line));
         }
         self.read_last_head();
         let unread_before = self.unread;
         self.before = self.last;
-        self.layer(line, &found, search, results, None, 0);
+        self.layer(line, &found, None, 0);
         if cut && self.unread == unread_before {
             self.unread += 1;
         }
@@ -101,24 +93,16 @@ impl Input {
     }
 
     /// Adds the head of a line that no rule matches. The head ends where `rest` begins.
-    pub(super) fn note_head(&mut self, line: &[u8], rest: &[u8], found: &Found, writer: Writer) {
-        let is_plain = found.is_nothing_at_all() && !self.output.is_inside();
+    pub(super) fn note_head(&mut self, line: &Line<'_>, rest: &[u8], writer: Writer) {
+        let is_plain = line.found.is_nothing_at_all() && !self.output.is_inside();
         let knows_time = writer != Writer::Runtime || self.knows_year();
         if is_plain && knows_time {
-            let head = &line[..line.len() - rest.len()];
+            let head = &line.text[..line.text.len() - rest.len()];
             self.heads.add(head, writer);
         }
     }
 
-    pub(super) fn layer(
-        &mut self,
-        line: &[u8],
-        found: &Found,
-        search: &LineSearch,
-        results: &mut Results,
-        outer: Option<&Carried>,
-        depth: u8,
-    ) {
+    pub(super) fn layer(&mut self, line: &[u8], found: &Found, outer: Option<&Carried>, depth: u8) {
         let mut carried = split(line);
         carried.body = carried.body.trim_ascii_start();
         if let Some(outer) = outer {
@@ -134,7 +118,7 @@ impl Input {
                 }
                 self.stacks.line("", self.lines, "");
                 self.kernel.finish();
-                self.drain(results);
+                self.drain();
             }
             return;
         }
@@ -143,69 +127,66 @@ impl Input {
             self.last = Some(*time);
         }
         let body = carried.body;
+        let line = Line::new(line, carried, found);
         if klog::begins(body) {
-            self.end_stack(results);
+            self.end_stack();
             self.in_klog = true;
             let is_other = found.is(Interest::OtherProgram) && klog::is_of_another_program(body);
             let writer = (!is_other).then_some(Writer::Kubelet);
             if writer.is_none() {
                 // node-problem-detector quotes the kernel's log.
                 self.kernel.line(&lossy(body), self.lines);
-                self.drain(results);
+                self.drain();
             }
-            self.log(line, &carried, writer, found, results);
+            self.log(&line, writer);
             // Each error counts.
             if depth == 0
                 && !matches!(body[0], b'E' | b'F')
                 && let Some(rest) = body.get(klog::TIMED..)
             {
-                self.note_head(line, rest, found, Writer::Kubelet);
+                self.note_head(&line, rest, Writer::Kubelet);
             }
             return;
         }
         match body[0] {
-            b'{' if depth < MAX_DEPTH
-                && self.json(line, &carried, found, search, results, depth) =>
-            {
-                return;
-            }
+            b'{' if depth < MAX_DEPTH && self.json(line, depth) => return,
             b't' if body.starts_with(b"time=") => {
                 if found.is(Interest::Dump) {
-                    self.quoted_dump(&carried, results);
+                    self.quoted_dump(&carried);
                 }
                 // k3s writes its own lines so, and the kubelet's beside them.
                 let writer = match Writer::of_ident(carried.ident) {
                     Some(Writer::Kubelet) => Writer::Kubelet,
                     _ => Writer::Runtime,
                 };
-                self.log(line, &carried, Some(writer), found, results);
+                self.log(&line, Some(writer));
                 if depth == 0 {
-                    self.note_head(line, &body[b"time=".len()..], found, writer);
+                    self.note_head(&line, &body[b"time=".len()..], writer);
                 }
                 return;
             }
             b'I' | b'W' | b'E' | b'F' | b'D' if is_logrus_on_a_terminal(body) => {
-                self.log(line, &carried, Some(Writer::Runtime), found, results);
+                self.log(&line, Some(Writer::Runtime));
                 return;
             }
             b'[' if is_uptime(body) => {
                 self.heads.forget();
-                self.kernel_line(line, &carried, found, results);
+                self.kernel_line(&line);
                 return;
             }
             _ => {}
         }
         self.heads.forget();
         if carried.is_of_dmesg {
-            self.kernel_line(line, &carried, found, results);
+            self.kernel_line(&line);
             return;
         }
-        if depth == 0 && self.output_line(line, &carried, found, results) {
+        if depth == 0 && self.output_line(&line) {
             return;
         }
         let writer = Writer::of_ident(carried.ident);
         if writer == Some(Writer::Kernel) {
-            self.kernel_line(line, &carried, found, results);
+            self.kernel_line(&line);
             return;
         }
         // A line of the journal is a part of a dump only once one has begun.
@@ -213,30 +194,30 @@ impl Input {
             carried.time.is_some_and(|time| time.day.is_some()) && !carried.ident.is_empty();
         let in_dump = self.stacks.is_inside() || self.stacks.seen_header() || begins_dump(body);
         let is_log = carried_line && !in_dump;
-        if !is_log && self.structured(&carried, results) {
+        if !is_log && self.structured(&carried) {
             // The line before a dump, which shows why there is one.
             let shows_why = body.starts_with(b"panic: ") || body.starts_with(b"fatal error: ");
             if shows_why && !found.rules.is_empty() {
-                self.relevant(line, &carried, None, found, results);
+                self.relevant(&line, None);
             } else if let Some(failure) = found.failure {
-                results.failed(failure, 1, || format!("{}:{}", self.path, self.lines));
+                self.failed(failure);
             }
             return;
         }
         let of_klog = || is_of_klog_message(body) || klog::find(body).is_some();
         let known = writer.or_else(|| match found.rules.first() {
             Some(_) if of_klog() => Some(Writer::Kubelet),
-            first => first.map(|index| search.rule(*index).rule.writer),
+            first => first.map(|index| Rules::active().lines[*index].rule.writer),
         });
         let pleg = found.is(Interest::Pleg).then_some(Writer::Kubelet);
         match known.or(pleg) {
-            Some(writer) => self.log(line, &carried, Some(writer), found, results),
+            Some(writer) => self.log(&line, Some(writer)),
             None if carried_line && found.is_nothing() || body.starts_with(b"Log line format") => {
                 self.read_as(Kind::Unknown)
             }
             None if found.is_nothing() && !is_log_file_header(body) => match klog::find(body) {
-                Some(_) => self.log(line, &carried, Some(Writer::Kubelet), found, results),
-                None if self.in_klog && is_continuation(line) => self.read_as(Kind::Unknown),
+                Some(_) => self.log(&line, Some(Writer::Kubelet)),
+                None if self.in_klog && is_continuation(line.text) => self.read_as(Kind::Unknown),
                 None => {
                     self.in_klog = false;
                     if is_of_kernel(body) {
@@ -246,29 +227,29 @@ impl Input {
                         self.read_as(Kind::Unknown);
                     } else if !self.blocked_task(&lossy(body)) {
                         self.unread += 1;
-                        self.wrapped(body, search, results);
+                        self.wrapped(body);
                     }
                 }
             },
             None => {
                 let writer = klog::find(body).map(|_| Writer::Kubelet);
-                self.log(line, &carried, writer, found, results);
+                self.log(&line, writer);
             }
         }
     }
 
-    /// A line that means nothing alone may be the end of the line before, which was wrapped where
+    /// A line that is not recognised may be the end of the line before, which was wrapped where
     /// it was pasted.
-    fn wrapped(&mut self, body: &[u8], search: &LineSearch, results: &mut Results) {
+    fn wrapped(&mut self, body: &[u8]) {
         let before = self.unread_line.take();
         if body.len() > MAX_WRAPPED {
             return;
         }
         if let Some((_, before)) = before.filter(|(number, _)| number + 1 == self.lines) {
             let joined = [before.trim_ascii_end(), b" ", body].concat();
-            let found = search.find(&joined);
+            let found = LineSearch::active().find(&joined);
             if !found.rules.is_empty() {
-                return self.relevant(&joined, &split(&joined), None, &found, results);
+                return self.relevant(&Line::new(&joined, split(&joined), &found), None);
             }
         }
         self.unread_line = Some((self.lines, body.to_vec()));

@@ -6,20 +6,15 @@ use crate::line::{after, has, text, until};
 use crate::series::SECOND;
 use crate::table::TableRow;
 
-/// The services that fail, and since when they do.
+/// What the last line of each service says.
 #[derive(Debug, Default)]
 pub(super) struct Services {
-    failing: BTreeMap<String, Failing>,
-    /// Those that are well again.
+    /// Those that fail, since which line and time.
+    failing: BTreeMap<String, (u64, Option<i64>)>,
+    /// Those that are healthy again.
     over: Vec<TableRow>,
     /// The time in the last line that has nothing else, in seconds of its day.
     clock: Option<i64>,
-}
-
-#[derive(Debug)]
-struct Failing {
-    line: u64,
-    since: Option<i64>,
 }
 
 /// Talos has a dozen.
@@ -56,32 +51,28 @@ impl Services {
         let name = text(until(rest, b"]("));
         if IS_WELL.iter().any(|words| has(rest, words)) {
             let failed = self.failing.remove(&name);
-            let lasted = failed.and_then(|it| Some((it.line, now? - it.since?)));
+            let lasted = failed.and_then(|(line, since)| Some((line, now? - since?)));
             if let Some((line, lasted)) = lasted {
                 let minutes = (lasted.rem_euclid(DAY_SECONDS) / 60) as f64;
                 let row = TableRow::new("talos-services", line).text("service", &*name);
                 self.over.push(row.number("minutes", minutes));
             }
         } else if FAILS.iter().any(|words| has(rest, words)) && self.failing.len() < MAX_SERVICES {
-            let since = Failing {
-                line: number,
-                since: now,
-            };
-            self.failing.entry(name).or_insert(since);
+            self.failing.entry(name).or_insert((number, now));
         }
     }
 
-    /// What failed, and is well again.
+    /// The services that failed and are healthy again.
     pub(super) fn take_over(&mut self) -> Vec<TableRow> {
         std::mem::take(&mut self.over)
     }
 
     /// What is wrong at the end, and in which line it began.
     pub(super) fn end(self) -> impl Iterator<Item = (u64, String)> {
-        let says = |(name, failing): (String, Failing)| {
+        let failing = self.failing.into_iter();
+        failing.map(|(name, (line, _))| {
             let says = format!("Talos reports its service {name} as unhealthy");
-            (failing.line, says)
-        };
-        self.failing.into_iter().map(says)
+            (line, says)
+        })
     }
 }

@@ -2,20 +2,19 @@
 
 use causes::facts::facts;
 
-use super::input::Input;
-use super::{Quote, Results, episodes};
+use super::input::{Input, Line};
+use super::{Quote, episodes};
 use crate::goroutines::{Header, Took};
-use crate::kernel::HungTask;
+use crate::kernel;
 use crate::kind::{Kind, Writer};
 use crate::line::forms::{is_uptime, without_caller};
 use crate::line::prefix::Carried;
 use crate::line::{lossy, quoted};
 use crate::output;
-use crate::rules::Found;
 
 impl Input {
     /// Most lines within a dump belong to it, and need no search for anything else.
-    pub(super) fn line_of_dump(&mut self, line: &[u8], results: &mut Results) -> bool {
+    pub(super) fn line_of_dump(&mut self, line: &[u8]) -> bool {
         if self.stacks.frame(line) {
             self.read_as(Kind::GoroutineDump);
             return true;
@@ -29,20 +28,20 @@ impl Input {
         }
         if line.is_empty() && self.stacks.is_inside() {
             self.stacks.line("", self.lines, "");
-            self.drain(results);
+            self.drain();
             return true;
         }
         let is_header = self.stacks.header(line, self.lines);
         if is_header {
             self.read_last_head();
             self.heads.forget();
-            self.drain(results);
+            self.drain();
             self.read_as(Kind::GoroutineDump);
         }
         is_header
     }
 
-    /// What the kernel says of a task that does not get on, behind whatever. Says whether that is so.
+    /// Reads the kernel's report of a blocked task after any prefix. Returns whether the line has one.
     pub(super) fn blocked_task(&mut self, text: &str) -> bool {
         let at = memchr::memmem::find(text.as_bytes(), b"INFO: task ");
         let Some(at) = at.filter(|_| text.contains(" blocked for more than ")) else {
@@ -53,13 +52,8 @@ impl Input {
     }
 
     /// What a command printed, and its prompt.
-    pub(super) fn output_line(
-        &mut self,
-        line: &[u8],
-        carried: &Carried,
-        found: &Found,
-        results: &mut Results,
-    ) -> bool {
+    pub(super) fn output_line(&mut self, line: &Line<'_>) -> bool {
+        let carried = &line.carried;
         let is_logged = carried.time.is_some() && !carried.ident.is_empty();
         if is_logged || self.stacks.is_inside() {
             return false;
@@ -68,7 +62,7 @@ impl Input {
             self.output.ends();
             return false;
         }
-        let text = lossy(line);
+        let text = lossy(line.text);
         match self.output.line(&text, self.lines) {
             output::Took::No => return false,
             output::Took::Around => {
@@ -79,93 +73,96 @@ impl Input {
                 self.read_as(kind);
                 // node-problem-detector's events quote the kernel's log.
                 self.blocked_task(&text);
-                if self.output.lists_processes() {
-                    self.ps.line(&text, self.lines);
+                if self.output.lists_processes() && self.ps.line(&text, self.lines) {
+                    let busy = self.ps.row_of(self.lines);
+                    let busy = busy.filter(|row| row.busy.is_some());
+                    busy.into_iter().for_each(|row| self.output.process(row));
                 }
-                if !found.is_nothing() {
-                    self.relevant(line, carried, None, found, results);
+                if !line.found.is_nothing() {
+                    self.relevant(line, None);
                 }
             }
         }
-        self.drain(results);
+        self.drain();
         true
     }
 
     /// Dumps, profiles, kernel stacks, listings and metrics.
-    pub(super) fn structured(&mut self, carried: &Carried, results: &mut Results) -> bool {
+    pub(super) fn structured(&mut self, carried: &Carried) -> bool {
         let text = lossy(carried.body);
         let text = text.trim_end();
         if text.is_empty() {
             self.stacks.line("", self.lines, "");
-            self.drain(results);
+            self.drain();
             return true;
         }
         let number = self.lines;
         let ident = lossy(carried.ident);
         // Within a stack its next line is the likeliest.
         let inside = self.stacks.is_inside();
-        let other = |input: &mut Self| {
-            let profile = input
-                .profile
-                .line(text, number)
-                .then_some(Kind::GoroutineProfile);
-            profile.or_else(|| input.kernel.line(text, number).then_some(Kind::KernelStack))
+        let mut kind = if inside {
+            None
+        } else {
+            self.profile_or_kernel(text)
         };
-        let before = if inside { None } else { other(self) };
-        let kind = match before {
-            Some(kind) => kind,
-            None => match self.stacks.line(text, number, &ident) {
+        if kind.is_none() {
+            match self.stacks.line(text, number, &ident) {
                 Took::Yes(earlier) => {
                     self.read_after_all(Kind::GoroutineDump, earlier);
-                    Kind::GoroutineDump
+                    kind = Some(Kind::GoroutineDump);
                 }
                 Took::Perhaps => {
                     self.unread += 1;
-                    self.drain(results);
+                    self.drain();
                     return true;
                 }
                 Took::No => {
-                    self.drain(results);
-                    let after = if inside { other(self) } else { None };
-                    let after = after.or_else(|| self.metrics.line(text).then_some(Kind::Metrics));
-                    match after.or_else(|| self.ps.line(text, number).then_some(Kind::Ps)) {
-                        Some(kind) => kind,
-                        None => return false,
-                    }
+                    self.drain();
+                    let others = if inside {
+                        self.profile_or_kernel(text)
+                    } else {
+                        None
+                    };
+                    kind = others
+                        .or_else(|| self.metrics.line(text).then_some(Kind::Metrics))
+                        .or_else(|| self.ps.line(text, number).then_some(Kind::Ps));
                 }
-            },
-        };
-        let kind = match kind {
-            Kind::KernelStack => {
-                self.blocked(carried.body, text, carried, results);
-                self.kernel.kind()
             }
-            other => other,
+        }
+        let Some(mut kind) = kind else {
+            return false;
         };
+        if kind == Kind::KernelStack {
+            self.blocked(carried.body, text, carried);
+            kind = self.kernel.kind();
+        }
         self.read_as(kind);
-        self.drain(results);
+        self.drain();
         true
     }
 
+    fn profile_or_kernel(&mut self, text: &str) -> Option<Kind> {
+        if self.profile.line(text, self.lines) {
+            return Some(Kind::GoroutineProfile);
+        }
+        let is_kernel = self.kernel.line(text, self.lines);
+        is_kernel.then_some(Kind::KernelStack)
+    }
+
     /// A task that the kernel reports as blocked, if the line has a time of day.
-    fn blocked(&self, line: &[u8], text: &str, carried: &Carried, results: &mut Results) {
-        let Some(task) = HungTask::of_line(text) else {
+    fn blocked(&mut self, line: &[u8], text: &str, carried: &Carried) {
+        let Some(task) = kernel::blocked_task(text) else {
             return;
         };
         let time = carried.time.and_then(|time| self.calendar.resolve(&time));
         let quote = Quote::new(&self.path, self.lines, time, line);
         if let Some(episode) = episodes::blocked(task, quote) {
-            results.episodes.add(episode);
+            self.results.episodes.add(episode);
         }
     }
 
-    pub(super) fn kernel_line(
-        &mut self,
-        line: &[u8],
-        carried: &Carried,
-        found: &Found,
-        results: &mut Results,
-    ) {
+    pub(super) fn kernel_line(&mut self, line: &Line<'_>) {
+        let carried = &line.carried;
         let body = match is_uptime(carried.body) {
             true => memchr::memchr(b']', carried.body)
                 .map_or(carried.body, |end| &carried.body[end + 1..]),
@@ -176,39 +173,39 @@ impl Input {
         let text = lossy(body);
         self.kernel.log_line(&text, self.lines);
         self.output.kernel_line(&text);
-        self.drain(results);
-        self.blocked(line, &text, carried, results);
-        self.log(line, carried, Some(Writer::Kernel), found, results);
+        self.drain();
+        self.blocked(line.text, &text, carried);
+        self.log(line, Some(Writer::Kernel));
     }
 
-    pub(super) fn end_stack(&mut self, results: &mut Results) {
+    pub(super) fn end_stack(&mut self) {
         if self.stacks.is_inside() {
             self.stacks.finish();
-            self.drain(results);
+            self.drain();
         }
     }
 
     /// A dump inside of one message, with its line ends escaped.
-    pub(super) fn quoted_dump(&mut self, carried: &Carried, results: &mut Results) {
+    pub(super) fn quoted_dump(&mut self, carried: &Carried) {
         let message = quoted::value(carried.body, "msg");
         let message = message.map_or_else(Vec::new, |message| message.into_owned());
-        self.dump_of(&message, carried, results);
+        self.dump_of(&message, carried);
     }
 
-    pub(super) fn dump_of(&mut self, message: &[u8], carried: &Carried, results: &mut Results) {
+    pub(super) fn dump_of(&mut self, message: &[u8], carried: &Carried) {
         let ident = lossy(carried.ident).into_owned();
         for line in message.split(|byte| *byte == b'\n') {
             self.stacks.line(&lossy(line), self.lines, &ident);
         }
         self.stacks.finish();
-        self.drain(results);
+        self.drain();
         self.read_by_form_as(Kind::GoroutineDump);
         // The message is also a line of the program's log.
         self.read_as(Kind::GoroutineDump);
     }
 }
 
-/// A dump begins, or what stands in front of one.
+/// Whether a dump begins here, or a line that precedes a dump.
 pub(super) fn begins_dump(body: &[u8]) -> bool {
     let begins = facts().begins("dumps", body);
     let profile = body.starts_with(b"goroutine profile: total");

@@ -4,57 +4,50 @@ use causes::finding::{Finding, Verdict, headline};
 
 use super::{Analysis, InputReport};
 use crate::goroutines::short;
+use crate::words::capital;
 
-/// The first thing that is known, in a sentence.
 pub(super) fn summary(analysis: &Analysis, chain: Option<String>) -> String {
-    let fault = analysis
-        .pleg
-        .as_ref()
-        .filter(|pleg| pleg.pattern.is_fault());
-    if let Some(chain) = chain {
-        return capital(chain) + ".";
-    }
-    let leading = analysis.leading().map(|finding| {
-        let word = match finding.verdict {
-            Verdict::Problem => "",
-            Verdict::Suspect => "suspected: ",
-        };
-        let said = finding.said();
-        let whole = match finding.sentence.is_empty() {
-            true => format!("{word}{said}{}", culprit_of(finding)),
-            false => format!("{word}{said}"),
-        };
-        // If the culprit does not fit, leave it out: a truncated name identifies nothing.
-        match headline(&whole) == whole {
-            true => whole,
-            false => headline(&format!("{word}{said}")),
-        }
-    });
-    match (leading, fault) {
-        (Some(title), _) => capital(title) + ".",
-        (None, Some(pleg)) => headline(pleg.reading.trim_end_matches('.')) + ".",
-        (None, None) => match analysis
-            .goroutines
-            .as_ref()
-            .and_then(|all| all.likely_holder.as_ref())
-        {
-            Some(holder) => {
-                let function = short(&holder.function);
-                let said = format!("{function} probably blocks the others: {}", holder.why);
-                capital(headline(&said)) + "."
-            }
-            None if analysis.unexplained.is_empty() => nothing_found(analysis),
-            None => {
-                let first = &analysis.unexplained[0];
-                let says = first.split_once(": ").map_or(&**first, |(_, says)| says);
-                let lead = "There is a problem, but the input does not show its cause";
-                headline(&format!("{lead}: {says}")) + "."
-            }
-        },
+    let pleg = analysis.pleg.as_ref();
+    let holder = analysis.goroutines.as_ref();
+    let said = if let Some(chain) = chain {
+        chain
+    } else if let Some(finding) = analysis.leading() {
+        of_finding(finding)
+    } else if let Some(pleg) = pleg.filter(|pleg| pleg.pattern.is_fault()) {
+        headline(pleg.reading.trim_end_matches('.'))
+    } else if let Some(holder) = holder.and_then(|all| all.likely_holder.as_ref()) {
+        let function = short(&holder.function);
+        headline(&format!(
+            "{function} probably blocks the others: {}",
+            holder.why
+        ))
+    } else if let Some(first) = analysis.unexplained.first() {
+        let says = first.split_once(": ").map_or(&**first, |(_, says)| says);
+        let lead = "There is a problem, but the input does not show its cause";
+        headline(&format!("{lead}: {says}"))
+    } else {
+        return nothing_found(analysis);
+    };
+    capital(said) + "."
+}
+
+fn of_finding(finding: &Finding) -> String {
+    let word = match finding.verdict {
+        Verdict::Problem => "",
+        Verdict::Suspect => "suspected: ",
+    };
+    let said = finding.said();
+    let whole = match finding.sentence.is_empty() {
+        true => format!("{word}{said}{}", culprit_of(finding)),
+        false => format!("{word}{said}"),
+    };
+    // If the culprit does not fit, leave it out: a truncated name identifies nothing.
+    match headline(&whole) == whole {
+        true => whole,
+        false => headline(&format!("{word}{said}")),
     }
 }
 
-/// Says no more than what was read.
 fn nothing_found(analysis: &Analysis) -> String {
     let is_read = |input: &InputReport| input.unread_lines < input.lines;
     if !analysis.inputs.iter().any(is_read) {
@@ -98,11 +91,4 @@ fn culprit_of(finding: &Finding) -> String {
         .or(id)
         .map(|name| format!(": {name}"))
         .unwrap_or_default()
-}
-
-fn capital(mut text: String) -> String {
-    if let Some(first) = text.get_mut(..1) {
-        first.make_ascii_uppercase();
-    }
-    text
 }

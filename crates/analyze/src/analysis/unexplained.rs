@@ -17,9 +17,8 @@ pub(super) fn conclude(results: &mut Results) {
             }
             _ => "a call to the runtime timed out",
         };
-        results
-            .troubles
-            .push(format!("{}:{}: {says}", quote.file, quote.line));
+        let (file, line) = (quote.file.clone(), quote.line);
+        results.trouble(&file, line, says);
     }
     for failed in std::mem::take(&mut results.failures) {
         if failed.lines >= failed.failure.lines {

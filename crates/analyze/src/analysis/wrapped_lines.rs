@@ -14,7 +14,6 @@ use std::collections::BTreeSet;
 
 use crate::line::pasted::begins_log_line;
 
-/// The bytes of an input that are examined.
 const LOOKED_AT: usize = 64 << 10;
 /// No terminal is narrower or wider.
 const WIDTHS: std::ops::RangeInclusive<usize> = 60..=320;
@@ -24,7 +23,6 @@ const MIN_WRAPPED: usize = 2;
 const WRAPPED_FOR_ONE: usize = 4;
 /// No message is longer.
 const MAX_JOINED: usize = 16 << 10;
-/// The lines that are examined.
 const LINES_LOOKED_AT: usize = 2000;
 
 /// The lines of one input, as they were before they were wrapped.
@@ -71,7 +69,7 @@ impl Default for WrappedLines {
 }
 
 impl WrappedLines {
-    /// Takes the next line, and gives on what is complete.
+    /// Takes the next line, and passes on each complete line.
     pub(super) fn line(&mut self, line: &[u8], each: &mut impl FnMut(&[u8], u64)) {
         match self {
             Self::Plain => each(line, 1),
@@ -105,7 +103,6 @@ impl WrappedLines {
         }
     }
 
-    /// Gives on what was kept back.
     pub(super) fn end(&mut self, each: &mut impl FnMut(&[u8], u64)) {
         self.decide(each);
         if let Self::Wrapped { pending, .. } = self

@@ -63,16 +63,10 @@ impl Calls {
         &self.names
     }
 
-    /// Whether they are of the same functions.
     pub(super) fn are_like(&self, other: &Self) -> bool {
-        let ends = |calls: &Self| calls.ends.len();
-        self.names == other.names
-            && ends(self) == ends(other)
-            && self
-                .ends
-                .iter()
-                .zip(&other.ends)
-                .all(|(one, other)| one.0 == other.0)
+        let (one, other_ends) = (self.ends.iter(), other.ends.iter());
+        let is_same = one.map(|(end, _)| end).eq(other_ends.map(|(end, _)| end));
+        is_same && self.names == other.names
     }
 }
 
@@ -154,7 +148,6 @@ fn arguments(text: &str) -> Option<usize> {
 /// No arguments are longer.
 const MAX_ARGUMENTS_BYTES: usize = 4096;
 
-/// The position of the parenthesis that closes the first one.
 fn closing(text: &str) -> Option<usize> {
     let mut depth = 0usize;
     let near = &text.as_bytes()[..text.len().min(MAX_ARGUMENTS_BYTES)];

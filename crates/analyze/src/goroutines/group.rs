@@ -133,7 +133,6 @@ impl Groups {
     }
 }
 
-/// Whether they belong to one group.
 fn are_alike(one: &Stack, other: &Stack) -> bool {
     one.state == other.state && one.calls.are_like(&other.calls)
 }
@@ -175,7 +174,6 @@ impl Group {
         self.count(stack.count, stack);
     }
 
-    /// Adds the same group of another input.
     fn absorb(&mut self, other: Self) {
         for (address, count) in other.locks {
             self.waits_for(address, count);
@@ -196,14 +194,12 @@ impl Group {
         }
     }
 
-    /// Adds this number of goroutines that wait for this lock.
     fn waits_for(&mut self, lock: u64, count: u64) {
         if self.locks.len() < MAX_LOCKS || self.locks.contains_key(&lock) {
             *self.locks.entry(lock).or_default() += count;
         }
     }
 
-    /// Adds a wait time in minutes.
     fn waited(&mut self, least: u64, most: u64) {
         let known = self
             .min_minutes
@@ -225,16 +221,16 @@ impl Group {
         calls.any(|call| call.function.contains(text))
     }
 
+    /// Whether it is a relist of the kubelet.
+    pub fn is_relist(&self) -> bool {
+        self.calls("pleg.(*GenericPLEG).relist") || self.calls("pleg.(*GenericPLEG).Relist")
+    }
+
     /// The type whose lock it waits for.
     pub fn lock_type(&self) -> Option<&str> {
         (self.wait == Wait::Lock)
             .then(|| receiver_type(self.function()))
             .flatten()
-    }
-
-    /// Whether a method of this type is among its calls.
-    pub fn is_inside(&self, kind: &str) -> bool {
-        self.outermost_call_of(Some(kind)).is_some()
     }
 
     /// Its outermost call of a method of this type.

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::call::{package, receiver_type};
 use super::group::Group;
-use super::{Wait, call};
+use super::{Call, Wait, call};
 
 /// The goroutine that probably blocks the others.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -59,60 +59,46 @@ struct Pile<'a> {
     oldest: Option<u64>,
 }
 
-/// The likely holder, and the index of its group.
-pub fn likely(groups: &[Group]) -> Option<(usize, Holder)> {
+/// The likely holder.
+pub fn likely(groups: &[Group]) -> Option<Holder> {
     let pile = largest_pile(groups);
-    let candidates = groups
-        .iter()
-        .enumerate()
-        .filter(|(_, group)| !group.idle && group.wait != Wait::Lock);
+    let candidates = groups.iter();
+    let candidates = candidates.filter(|group| !group.idle && group.wait != Wait::Lock);
+    let first = |group: &Group| std::cmp::Reverse(group.oldest.id);
     let best = match &pile {
         Some(pile) => candidates
-            .map(|(at, group)| (score(group, pile), at, group))
-            .filter(|(score, _, _)| *score >= MIN_SCORE)
-            .max_by_key(|(score, _, group)| (*score, std::cmp::Reverse(group.oldest.id))),
+            .map(|group| (score(group, pile), group))
+            .filter(|(score, _)| *score >= MIN_SCORE)
+            .max_by_key(|(score, group)| (*score, first(group)))
+            .map(|(_, group)| group),
         None => candidates
-            .filter(|(_, group)| group.wait.is_outside() && is_long(group) || is_relist(group))
-            .map(|(at, group)| (0, at, group))
-            .max_by_key(|(_, _, group)| {
+            .filter(|group| group.wait.is_outside() && is_long(group) || is_relist(group))
+            .max_by_key(|group| {
                 let bucket = group.max_minutes.unwrap_or(0) / TIE_MINUTES;
-                (
-                    group.wait != Wait::Rpc,
-                    bucket,
-                    std::cmp::Reverse(group.oldest.id),
-                )
+                (group.wait != Wait::Rpc, bucket, first(group))
             }),
     };
-    let (_, at, group) = best?;
-    Some((at, Holder::with(group, pile.as_ref())))
+    Some(Holder::with(best?, pile.as_ref()))
 }
 
 fn is_long(group: &Group) -> bool {
-    group
-        .max_minutes
-        .is_some_and(|minutes| minutes >= LONG_MINUTES)
+    group.max_minutes >= Some(LONG_MINUTES)
 }
 
 /// A blocked relist blocks the whole kubelet, even if no goroutine waits for it.
 fn is_relist(group: &Group) -> bool {
-    group.wait == Wait::Send
-        && (group.calls("pleg.(*GenericPLEG).relist") || group.calls("pleg.(*GenericPLEG).Relist"))
+    group.wait == Wait::Send && group.is_relist()
 }
 
 fn largest_pile(groups: &[Group]) -> Option<Pile<'_>> {
     let mut piles: Vec<Pile> = Vec::new();
     for group in groups.iter().filter(|group| group.wait == Wait::Lock) {
         let taker = group.function();
-        let object = group
-            .oldest
-            .calls
-            .iter()
-            .find(|call| call.function == taker);
+        let mut calls = group.oldest.calls.iter();
+        let object = calls.find(|call| call.function == taker);
         let kind = |function| receiver_type(function).unwrap_or(function);
-        match piles
-            .iter_mut()
-            .find(|pile| kind(pile.taker) == kind(taker))
-        {
+        let mut known = piles.iter_mut();
+        match known.find(|pile| kind(pile.taker) == kind(taker)) {
             Some(pile) => {
                 pile.count += group.count;
                 pile.oldest = pile.oldest.max(group.max_minutes);
@@ -125,9 +111,8 @@ fn largest_pile(groups: &[Group]) -> Option<Pile<'_>> {
             }),
         }
     }
-    piles
-        .into_iter()
-        .max_by_key(|pile| (pile.count, pile.oldest))
+    let piles = piles.into_iter();
+    piles.max_by_key(|pile| (pile.count, pile.oldest))
 }
 
 /// How a goroutine's calls are related to the object whose lock is waited for.
@@ -142,21 +127,18 @@ enum Relation {
 fn relation(group: &Group, pile: &Pile) -> Relation {
     let of_type = receiver_type(pile.taker);
     let calls = &group.oldest.calls;
-    let same_type = |function| of_type.is_some() && receiver_type(function) == of_type;
-    if pile.object.is_some()
-        && calls
-            .iter()
-            .any(|call| call.first == pile.object && same_type(call.function))
-    {
-        return Relation::Object;
-    }
-    if calls.iter().any(|call| same_type(call.function)) {
-        return Relation::Type;
-    }
-    let near = calls
+    let is_of_type = |call: &Call<'_>| of_type.is_some() && receiver_type(call.function) == of_type;
+    let is_of_object = |call: &Call<'_>| pile.object.is_some() && call.first == pile.object;
+    let is_library = call::is_library(pile.taker);
+    let is_near = |call: Call<'_>| !is_library && package(call.function) == package(pile.taker);
+    if calls
         .iter()
-        .any(|call| !call::is_library(pile.taker) && package(call.function) == package(pile.taker));
-    if near {
+        .any(|call| is_of_object(&call) && is_of_type(&call))
+    {
+        Relation::Object
+    } else if calls.iter().any(|call| is_of_type(&call)) {
+        Relation::Type
+    } else if calls.iter().any(is_near) {
         Relation::Package
     } else {
         Relation::None

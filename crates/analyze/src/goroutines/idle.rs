@@ -30,17 +30,9 @@ pub fn is_idle(state: Option<&str>, calls: &Calls, created_by: Option<&str>) -> 
         calls.len() <= 3 && matches!(state, "select" | "chan receive" | "IO wait" | "syscall");
     let own_loop = is_loop
         && calls.iter().all(|call| {
-            let name = call
-                .function
-                .rsplit('.')
-                .next()
-                .unwrap_or_default()
-                .to_ascii_lowercase();
+            let name = call.function.rsplit('.').next().unwrap_or_default();
             super::call::is_library(call.function)
-                || contains(
-                    &name,
-                    &["loop", "run", "watch", "serve", "worker", "monitor", "func"],
-                )
+                || contains(&name.to_ascii_lowercase(), &known["own-loops"])
         });
     // A subscription to containerd's events is a call that never ends.
     let waits_for_events = |by: &str| by.contains("(*eventRemote).Subscribe");

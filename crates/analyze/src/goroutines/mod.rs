@@ -77,6 +77,11 @@ pub struct Stack {
 }
 
 impl Stack {
+    /// Whether it has a header or several calls: a single call is more likely source code.
+    fn is_certain(&self) -> bool {
+        self.state.is_some() || self.calls.len() >= 2
+    }
+
     /// A library may fail in any program: the place of its source shows in which one.
     fn note_source(&mut self, place: &[u8]) {
         if self.ident.is_empty()

@@ -8,7 +8,6 @@ use causes::facts::facts;
 #[derive(Debug, Default)]
 pub struct StackReader {
     current: Option<Stack>,
-    /// The kind of the previous line.
     last: Last,
     /// Whether this stack has empty lines between its lines.
     double_spaced: bool,
@@ -62,12 +61,7 @@ impl StackReader {
             return Took::Yes(0);
         }
         let is_confirmed = self.current.as_ref().is_some_and(|at| at.state.is_some());
-        let took = if self.created(line) || self.place(line) {
-            true
-        } else {
-            self.calls(line, is_confirmed, number, ident)
-        };
-        if took {
+        if self.created(line) || self.place(line) || self.calls(line, is_confirmed, number, ident) {
             return self.certainty();
         }
         if is_around(line, self.seen_header) {
@@ -138,8 +132,7 @@ impl StackReader {
         let Some(stack) = self.current.take() else {
             return;
         };
-        // A single call without context is more likely source code.
-        if stack.state.is_some() || stack.calls.len() >= 2 {
+        if stack.is_certain() {
             self.done.push(stack);
         }
     }
@@ -148,7 +141,7 @@ impl StackReader {
         let Some(stack) = &self.current else {
             return Took::Yes(0);
         };
-        if stack.state.is_some() || stack.calls.len() >= 2 {
+        if stack.is_certain() {
             return Took::Yes(std::mem::take(&mut self.unconfirmed));
         }
         self.unconfirmed += 1;
@@ -212,21 +205,24 @@ impl StackReader {
     }
 
     fn calls(&mut self, line: &str, is_confirmed: bool, number: u64, ident: &str) -> bool {
-        let take = |text| {
-            if is_confirmed {
-                Call::take(text)
-            } else {
-                Call::take_strictly(text)
-            }
+        let taken = match is_confirmed {
+            true => Call::take(line),
+            false => Call::take_strictly(line),
         };
-        let Some((call, mut rest)) = take(line) else {
+        let Some((call, mut rest)) = taken else {
             return false;
         };
         let clean = |rest: &str| rest.trim().is_empty() || rest.starts_with(" fp=");
         if !is_confirmed && !clean(rest) && glued(rest).is_none() {
             return false;
         }
-        let stack = self.stack(number, ident);
+        // It may begin here, without a header.
+        let stack = self.current.get_or_insert_with(|| Stack {
+            count: 1,
+            ident: ident.to_owned(),
+            line: number,
+            ..Stack::default()
+        });
         stack.calls.push(call);
         // Two lines that were joined when they were copied.
         while let Some((call, after)) = glued(rest) {
@@ -237,17 +233,6 @@ impl StackReader {
         true
     }
 
-    /// The one that is being read, or one without a header that begins here.
-    fn stack(&mut self, number: u64, ident: &str) -> &mut Stack {
-        self.current.get_or_insert_with(|| Stack {
-            count: 1,
-            ident: ident.to_owned(),
-            line: number,
-            ..Stack::default()
-        })
-    }
-
-    /// A dump whose lines were joined by spaces.
     fn one_line(&mut self, text: &str, number: u64, ident: &str) {
         let mut rest = text.trim_start();
         while !rest.is_empty() {

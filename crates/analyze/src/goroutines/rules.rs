@@ -30,12 +30,9 @@ pub struct GoroutineRule {
     minutes: u64,
     /// The dumps for which it holds.
     only: Option<Only>,
-    /// The culprit.
     #[serde(default)]
     accuses: Accused,
-    /// How sure it is.
     confidence: Confidence,
-    /// What a finding says in place of the title.
     headline: Option<String>,
     /// What the stack shows, in a sentence without a full stop.
     says: String,
@@ -109,16 +106,9 @@ pub fn evidence(group: &Group, context: Context) -> Option<Evidence> {
         "{count} x [{state}{wait}] {function}{seen_in}: {}",
         rule.says
     );
-    let culprit = Culprit {
-        process: rule.accused(group).map(str::to_owned),
-        ..Culprit::default()
-    };
-    let line = group.place.line;
-    let evidence = Evidence::new(*cause, rule.confidence, line, says).of(culprit);
-    Some(Evidence {
-        headline: rule.headline.clone(),
-        ..evidence
-    })
+    let culprit = Culprit::of_process(rule.accused(group).map(str::to_owned), None);
+    let evidence = Evidence::new(*cause, rule.confidence, group.place.line, says);
+    Some(evidence.of(culprit).headed(rule.headline.clone()))
 }
 
 impl GoroutineRule {

@@ -2,14 +2,13 @@
 
 use std::num::NonZeroUsize;
 use std::panic::resume_unwind;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 
 use pleg_text::WallTime;
 
 use super::Observer;
 use super::source::{Ended, Source};
-use crate::rules::LineSearch;
 
 /// The observer, which the threads share.
 struct Shared<'a, 'b>(&'a Mutex<&'b mut dyn Observer>);
@@ -37,7 +36,6 @@ pub(super) fn read_all(
     sources: Vec<Source>,
     now: WallTime,
     at_once: NonZeroUsize,
-    search: &Arc<LineSearch>,
     observer: &mut dyn Observer,
 ) -> Vec<Ended> {
     let threads = at_once.get().min(sources.len());
@@ -47,7 +45,7 @@ pub(super) fn read_all(
     let work = || {
         let mut ended = Vec::new();
         while let Some((number, source)) = next() {
-            ended.push((number, source.read(now, search, &mut Shared(&observer))));
+            ended.push((number, source.read(now, &mut Shared(&observer))));
         }
         ended
     };

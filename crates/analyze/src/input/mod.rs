@@ -80,14 +80,13 @@ pub fn read(
     observer: &mut dyn Observer,
 ) -> Vec<Unreadable> {
     let mut left = paths.iter().flat_map(|path| sources(path.as_ref()));
-    let search = analyzer.search();
     let mut unreadable = Vec::new();
     loop {
         let batch: Vec<_> = left.by_ref().take(BATCH * at_once.get()).collect();
         if batch.is_empty() {
             return unreadable;
         }
-        for (read, error) in beside::read_all(batch, now, at_once, &search, observer) {
+        for (read, error) in beside::read_all(batch, now, at_once, observer) {
             analyzer.add(read);
             unreadable.extend(error);
         }

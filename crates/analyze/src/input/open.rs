@@ -7,16 +7,13 @@ use std::path::Path;
 use pleg_text::WallTime;
 use rustix::fs::{FileType, Mode, OFlags};
 
-/// What was opened.
 pub(super) struct Opened {
     pub(super) kind: Kind,
-    /// Its modification time.
     pub(super) modified: Option<WallTime>,
     /// Its size, if it has one.
     pub(super) bytes: Option<u64>,
 }
 
-/// How it is read.
 pub(super) enum Kind {
     File(File),
     /// A pipe: there is no data while no process writes.

@@ -2,7 +2,6 @@
 
 use std::io::{self, Read as _};
 use std::path::Path;
-use std::sync::Arc;
 
 use pleg_text::WallTime;
 
@@ -10,7 +9,6 @@ use super::lines::each_line;
 use super::zstd::{self, Frames};
 use super::{Observer, Unreadable, open, pipe};
 use crate::analysis::{Read, Reading};
-use crate::rules::LineSearch;
 
 /// How many files and subdirectories of a directory are read.
 const MAX_FILES: usize = 10_000;
@@ -25,7 +23,6 @@ const CONTROL_CHARACTERS: usize = 50;
 /// The beginning of a text has no more runs of NUL bytes.
 const MAX_NUL_RUNS: usize = 2;
 
-/// What is read.
 #[derive(Debug)]
 pub(super) enum Source {
     StandardInput,
@@ -72,36 +69,26 @@ fn walk(folder: &Path, depth: usize, files: &mut Vec<std::path::PathBuf>) -> io:
 }
 
 impl Source {
-    pub(super) fn read(
-        self,
-        now: WallTime,
-        search: &Arc<LineSearch>,
-        observer: &mut dyn Observer,
-    ) -> Ended {
+    pub(super) fn read(self, now: WallTime, observer: &mut dyn Observer) -> Ended {
         match self {
             Self::StandardInput => {
                 observer.begins("standard input", None);
                 let bytes = &mut Counting(&mut io::stdin().lock(), observer);
-                feed("-", Reading::begin("-", now, search.clone()), bytes)
+                feed("-", Reading::begin("-", now), bytes)
             }
-            Self::File(path) => read_file(&path, now, search, observer),
+            Self::File(path) => read_file(&path, now, observer),
             Self::Folder(path, error) => unreadable(path, error),
         }
     }
 }
 
-fn read_file(
-    path: &str,
-    now: WallTime,
-    search: &Arc<LineSearch>,
-    observer: &mut dyn Observer,
-) -> Ended {
+fn read_file(path: &str, now: WallTime, observer: &mut dyn Observer) -> Ended {
     let opened = match open::open(Path::new(path)) {
         Ok(opened) => opened,
         Err(error) => return unreadable(path.to_owned(), error),
     };
     let latest = opened.modified.unwrap_or(now);
-    let reading = Reading::begin(path, latest, search.clone());
+    let reading = Reading::begin(path, latest);
     observer.begins(path, opened.bytes);
     match opened.kind {
         open::Kind::Pipe(file) => {
@@ -120,18 +107,14 @@ fn unreadable(path: String, source: io::Error) -> Ended {
 /// Reads all lines of a possibly compressed source. A binary one is no error: a directory that was
 /// saved from a node has some.
 fn feed(path: &str, mut reading: Reading, bytes: &mut dyn io::Read) -> Ended {
-    match lines_of(bytes, |line, cut| reading.line(line, cut)) {
-        Ok(Content::Text) => (reading.end(None), None),
-        Ok(Content::Binary) => (
-            reading.end(Some("skipped: it is a binary file".to_owned())),
-            None,
-        ),
-        Err(source) => {
-            let read = reading.end(Some(source.to_string()));
-            let path = path.to_owned();
-            (read, Some(Unreadable { path, source }))
-        }
-    }
+    let (says, failed) = match lines_of(bytes, |line, cut| reading.line(line, cut)) {
+        Ok(Content::Text) => (None, None),
+        Ok(Content::Binary) => (Some("skipped: it is a binary file".to_owned()), None),
+        Err(error) => (Some(error.to_string()), Some(error)),
+    };
+    let path = path.to_owned();
+    let failed = failed.map(|source| Unreadable { path, source });
+    (reading.end(says), failed)
 }
 
 enum Content {

@@ -9,33 +9,21 @@ use memchr::memmem::Finder;
 use super::reader::KernelStack;
 use crate::line::first_chars;
 
-/// A task that the kernel reports as blocked.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HungTask {
-    /// Its name.
-    pub process: String,
-    /// Its number.
-    pub pid: Option<u32>,
-    /// For at least how long it has been blocked.
-    pub seconds: Option<u64>,
+/// The task of `INFO: task dockerd:1810 blocked for more than 328 seconds.`
+pub fn blocked_task(line: &str) -> Option<KernelStack> {
+    let at = TASK.find(line.as_bytes())?;
+    let rest = &line[at + TASK.needle().len()..];
+    let (task, rest) = rest.split_once(" blocked for more than ")?;
+    let (process, pid) = task.rsplit_once(':')?;
+    Some(KernelStack {
+        process: Some(first_chars(process, 100).to_owned()),
+        pid: pid.parse().ok(),
+        blocked_seconds: rest.split(' ').next()?.parse().ok(),
+        ..KernelStack::default()
+    })
 }
 
-impl HungTask {
-    /// The task of `INFO: task dockerd:1810 blocked for more than 328 seconds.`
-    pub fn of_line(line: &str) -> Option<Self> {
-        let at = TASK.find(line.as_bytes())?;
-        let rest = &line[at + TASK.needle().len()..];
-        let (task, rest) = rest.split_once(" blocked for more than ")?;
-        let (process, pid) = task.rsplit_once(':')?;
-        Some(Self {
-            process: first_chars(process, 100).to_owned(),
-            pid: pid.parse().ok(),
-            seconds: rest.split(' ').next()?.parse().ok(),
-        })
-    }
-}
-
-// Every line is asked for these.
+// Every line is searched for these.
 static TASK: LazyLock<Finder> = LazyLock::new(|| Finder::new("INFO: task "));
 static DECIDES: LazyLock<Finder> =
     LazyLock::new(|| Finder::new("): Using fanotify permission checks"));
@@ -57,17 +45,20 @@ pub(super) fn beginning(line: &str, number: u64) -> Option<KernelStack> {
         ..KernelStack::default()
     };
     if TASK.find(line.as_bytes()).is_some() {
-        let task = HungTask::of_line(line)?;
+        let task = blocked_task(line)?;
         return Some(KernelStack {
-            pid: task.pid,
-            blocked_seconds: task.seconds,
-            ..of(&task.process, "")
+            line: number,
+            ..task
         });
     }
     // task:dockerd  state:D stack:    0 pid: 1810 ppid:     1 flags:0x00004000
     if let Some(rest) = line.strip_prefix("task:") {
         let (process, rest) = rest.split_once("state:")?;
-        let pid = behind(rest, " pid:")?.split_ascii_whitespace().next()?;
+        let pid = rest
+            .split_once(" pid:")?
+            .1
+            .split_ascii_whitespace()
+            .next()?;
         return Some(of(process.trim(), pid));
     }
     // CPU: 1 PID: 20417 Comm: exe Not tainted 5.3.0, in front of what a CPU was just doing
@@ -79,9 +70,9 @@ pub(super) fn beginning(line: &str, number: u64) -> Option<KernelStack> {
     }
     // BUG: soft lockup - CPU#3 stuck for 23s! [java:30112], perhaps without what a mail has left on the
     // line before
-    let locked_up =
-        behind(line, "BUG: soft lockup - CPU#").or_else(|| line.strip_prefix("soft lockup - CPU#"));
-    if let Some(rest) = locked_up {
+    if let Some((before, rest)) = line.split_once("soft lockup - CPU#")
+        && (before.is_empty() || before.ends_with("BUG: "))
+    {
         let (long, task) = rest.split_once(" stuck for ")?.1.split_once("s! [")?;
         // Perhaps with "(repeating)" behind it.
         let (process, pid) = task.split_once(']')?.0.rsplit_once(':')?;
@@ -93,7 +84,7 @@ pub(super) fn beginning(line: &str, number: u64) -> Option<KernelStack> {
     }
     // PID: 19246  TASK: ffff880951f70fd0  CPU: 16  COMMAND: "terwayd"
     if let Some(rest) = line.strip_prefix("PID: ") {
-        let command = behind(rest, "COMMAND: ")?.trim_matches('"');
+        let command = rest.split_once("COMMAND: ")?.1.trim_matches('"');
         return Some(of(command, rest.split_ascii_whitespace().next()?));
     }
     // # cat /proc/14378/stack, or with /task/14379 in it
@@ -111,7 +102,6 @@ pub(super) fn is_logged(beginning: &str) -> bool {
     !beginning.starts_with("PID: ") && PROC.find(beginning.as_bytes()).is_none()
 }
 
-/// Whether it is the heading of a stack in the kernel's log.
 pub(super) fn is_heading(line: &str) -> bool {
     matches!(line, "Call Trace:" | "Call trace:" | "<TASK>")
 }
@@ -137,7 +127,7 @@ pub(super) fn release(line: &str) -> Option<String> {
 /// The process of `CPU: 1 PID: 20417 Comm: exe Not tainted 5.3.0-1034-azure`.
 fn running(line: &str) -> Option<(&str, &str)> {
     let (before, behind_name) = line.strip_prefix("CPU: ")?.split_once(" Comm: ")?;
-    let pid = behind(before, "PID: ")?.split(' ').next()?;
+    let pid = before.split_once("PID: ")?.1.split(' ').next()?;
     let ends = [" Not tainted", " Tainted: ", " Kdump: "];
     let end = ends.iter().filter_map(|end| behind_name.find(end)).min();
     let name = &behind_name[..end.unwrap_or(behind_name.len())];
@@ -200,7 +190,7 @@ pub(super) fn instruction(at: &str) -> Option<String> {
 
 /// The function of `Workqueue: netns cleanup_net`.
 pub(super) fn work(line: &str) -> Option<String> {
-    let function = behind(line, "Workqueue: ")?.split(' ').nth(1)?;
+    let function = line.split_once("Workqueue: ")?.1.split(' ').nth(1)?;
     is_symbol(function).then(|| first_chars(function, 100).to_owned())
 }
 
@@ -216,7 +206,6 @@ fn is_raw_words(line: &str) -> bool {
 
 pub(super) fn is_around(line: &str) -> bool {
     let around = &facts().around_kernel_stacks;
-    let registers = ["RSP: ", "RAX: ", "RDX: ", "RBP: ", "R10: ", "R13: ", "RIP:"];
     // dockerd         D    0  1810      1 0x00004080
     let task = line
         .split_ascii_whitespace()
@@ -228,11 +217,7 @@ pub(super) fn is_around(line: &str) -> bool {
     task || is_build
         || is_raw_words(line)
         || around.iter().any(|text| line.contains(text))
-        || registers.iter().any(|register| line.starts_with(register))
-}
-
-pub(super) fn behind<'a>(line: &'a str, text: &str) -> Option<&'a str> {
-    line.find(text).map(|at| &line[at + text.len()..])
+        || line.starts_with("RIP:")
 }
 
 /// The process of `falcon-sensor (28114): Using fanotify permission checks may lead to deadlock;

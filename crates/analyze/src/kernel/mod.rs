@@ -25,7 +25,7 @@ mod lines;
 mod reader;
 mod rules;
 
-pub use lines::HungTask;
+pub use lines::blocked_task;
 pub use reader::{KernelStack, KernelStackReader};
 #[cfg(test)]
 pub(crate) use rules::searched_texts;

@@ -1,8 +1,8 @@
 //! Joins lines to kernel stacks.
 
 use super::lines::{
-    beginning, behind, below_path, decider, function, instruction, is_around, is_heading,
-    is_logged, release, stuck, work,
+    beginning, below_path, decider, function, instruction, is_around, is_heading, is_logged,
+    release, stuck, work,
 };
 use crate::kind::Kind;
 use crate::line::first_chars;
@@ -33,6 +33,12 @@ pub struct KernelStack {
 }
 
 impl KernelStack {
+    /// Whether a function of the stack begins so.
+    pub fn calls(&self, function: &str) -> bool {
+        let mut functions = self.functions.iter();
+        functions.any(|name| name.starts_with(function))
+    }
+
     /// `dockerd (1810)`, or as much of it as is known; `None` where nothing is.
     pub fn task(&self) -> Option<String> {
         match (&self.process, self.pid) {
@@ -161,7 +167,7 @@ impl KernelStackReader {
             true => {
                 self.work = self.work.take().or_else(|| work(line));
                 if let Some(stack) = &mut self.current {
-                    let address = || instruction(behind(line, "RIP: ")?);
+                    let address = || instruction(line.split_once("RIP: ")?.1);
                     stack.instruction = stack.instruction.take().or_else(address);
                     stack.release = stack.release.take().or_else(|| release(line));
                 }

@@ -38,7 +38,6 @@ pub struct KernelStackRule {
     pub(crate) under: Texts,
     /// The kernel reports that the task has been blocked for this long at least.
     blocked_seconds: Option<u64>,
-    /// How sure it is.
     confidence: Confidence,
     /// What a finding says in place of the title; `{task}`, `{long}` and `{function}` are filled in.
     headline: Option<String>,
@@ -48,17 +47,11 @@ impl KernelStackRule {
     /// Whether the stack, besides its function, is meant.
     fn holds(&self, stack: &KernelStack) -> bool {
         let process = stack.process.as_deref().unwrap_or_default();
-        let is_called = |function: &String| calls(stack, function);
+        let is_called = |function: &String| stack.calls(function);
         (self.processes.is_empty() || self.processes.iter().any(|name| is_like(process, name)))
             && (self.under.is_empty() || self.under.iter().any(is_called))
             && (self.blocked_seconds.is_none() || stack.blocked_seconds >= self.blocked_seconds)
     }
-}
-
-/// Whether a function of the stack begins so.
-fn calls(stack: &KernelStack, function: &str) -> bool {
-    let mut functions = stack.functions.iter();
-    functions.any(|name| name.starts_with(function))
 }
 
 /// Where a FUSE server waits for the next request, which no other task waits for.
@@ -104,7 +97,7 @@ fn entry(
     best.map(|(_, function, of)| (function, of))
 }
 
-/// The rule for this name; a weak one only if no other has it.
+/// The rule for this name; a weak rule only if no other rule has the name.
 fn of_name(name: &str, stack: &KernelStack) -> Option<&'static Of<KernelStackRule>> {
     let found = entry(name, false, stack).or_else(|| entry(name, true, stack));
     found.map(|(_, of)| of)
@@ -115,7 +108,7 @@ pub fn cause_of_function(name: &str) -> Option<(Cause, Confidence)> {
     cause_in(name, &KernelStack::default(), true)
 }
 
-/// The same of the task of this stack, whether it is blocked or only asleep.
+/// What waiting in this function shows of the task of this stack, which is blocked or only asleep.
 pub fn cause_in(name: &str, stack: &KernelStack, is_blocked: bool) -> Option<(Cause, Confidence)> {
     let Of { cause, rule, .. } = of_name(name, stack).filter(|of| is_blocked || of.rule.asleep)?;
     Some((*cause, rule.confidence_of(stack)))
@@ -158,9 +151,8 @@ pub fn evidence(stack: &KernelStack) -> Vec<Evidence> {
     evidence
 }
 
-/// The function that decides, and its rule.
 fn entry_of(stack: &KernelStack) -> Option<(&'static str, &'static Of<KernelStackRule>)> {
-    if stack.is_running || has_crashed(stack) || calls(stack, SERVER_IDLES) {
+    if stack.is_running || has_crashed(stack) || stack.calls(SERVER_IDLES) {
         return None;
     }
     let innermost = |weak| {
@@ -172,7 +164,7 @@ fn entry_of(stack: &KernelStack) -> Option<(&'static str, &'static Of<KernelStac
 }
 
 fn has_crashed(stack: &KernelStack) -> bool {
-    calls(stack, "crash_kexec") || calls(stack, "__crash_kexec")
+    stack.calls("crash_kexec") || stack.calls("__crash_kexec")
 }
 
 /// What is known of a task of which no function that waits is known.
@@ -185,14 +177,14 @@ fn row(stack: &KernelStack) -> Option<TableRow> {
         return Some(row.text("function", function.map(String::as_str)));
     }
     if stack.is_running {
-        let is_of_a_group = calls(stack, "mem_cgroup") || calls(stack, "try_charge");
-        let is_global = calls(stack, "out_of_memory") && calls(stack, "__alloc_pages");
+        let is_of_a_group = stack.calls("mem_cgroup") || stack.calls("try_charge");
+        let is_global = stack.calls("out_of_memory") && stack.calls("__alloc_pages");
         return (is_global && !is_of_a_group).then(|| of("failed-allocations"));
     }
     if has_crashed(stack) {
         return Some(of("crashes"));
     }
-    let is_known = calls(stack, SERVER_IDLES) || kernel_lock(stack).is_some();
+    let is_known = stack.calls(SERVER_IDLES) || kernel_lock(stack).is_some();
     let seconds = stack.blocked_seconds.filter(|_| !is_known)?;
     let row = of("blocked-tasks").number("seconds", seconds as f64);
     let decides = stack.decides_on_files.then_some("yes");
@@ -200,7 +192,6 @@ fn row(stack: &KernelStack) -> Option<TableRow> {
     Some(row.process(stack.process.as_deref(), stack.pid))
 }
 
-/// The fault of this kernel's release that the stack shows.
 fn known_fault(stack: &KernelStack) -> Option<String> {
     let release = stack.release.as_deref()?;
     let is_stuck = stack.blocked_seconds.is_some() || stack.locked_up_seconds.is_some();
@@ -268,20 +259,13 @@ fn waits(stack: &KernelStack, place: &str) -> String {
 
 fn of_function(stack: &KernelStack, function: &str, of: &Of<KernelStackRule>) -> Evidence {
     let says = waits(stack, &format!(" in {function}"));
-    let culprit = Culprit {
-        pid: stack.pid,
-        process: stack.process.clone(),
-        ..Culprit::default()
-    };
+    let culprit = Culprit::of_process(stack.process.clone(), stack.pid);
     let headline = of.rule.headline.as_ref().map(|headline| {
         let headline = headline
             .replace("{task}", &task(stack))
             .replace("{long}", &long(stack));
         headline.replace("{function}", function)
     });
-    let confidence = of.rule.confidence_of(stack);
-    Evidence {
-        headline,
-        ..Evidence::new(of.cause, confidence, stack.line, says).of(culprit)
-    }
+    let evidence = Evidence::new(of.cause, of.rule.confidence_of(stack), stack.line, says);
+    evidence.of(culprit).headed(headline)
 }

@@ -8,7 +8,7 @@ use super::stamp::{SECOND, Stamp};
 const DAY: i64 = 86_400 * SECOND;
 
 /// The year and the time zone that an input shows for lines without them.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Calendar {
     /// When the file was last modified, or now, in nanoseconds: no line is much later.
     latest: i64,

@@ -44,7 +44,7 @@ pub(crate) fn is_of_build(body: &[u8]) -> bool {
 }
 
 /// Whether the line is the message of an event of the kubelet's, without the other columns: in a
-/// log, something stands in front of it.
+/// log, a prefix precedes it.
 pub(crate) fn is_event_message(body: &[u8]) -> bool {
     // In YAML.
     let body = body.strip_prefix(b"message: ").unwrap_or(body);
@@ -107,7 +107,6 @@ pub(crate) fn is_uptime(body: &[u8]) -> bool {
         && end.is_some_and(|end| memchr::memrchr(b'.', &inside[..end]) == Some(digits))
 }
 
-/// Removes `[   T61]`, the caller id.
 pub(crate) fn without_caller(body: &[u8]) -> &[u8] {
     let Some(inside) = body.strip_prefix(b"[") else {
         return body;

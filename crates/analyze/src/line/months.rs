@@ -1,29 +1,10 @@
 //! The names of months in a log of syslog's form: `Oct`, and as a node with another language writes
 //! them.
-//!
-//! The names are those of glibc's locales, of `nl_langinfo(ABMON_1)`.
+
+use causes::facts::facts;
 
 const ENGLISH: [&[u8; 3]; 12] = [
     b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec",
-];
-
-/// Of German, French, Spanish, Italian, Portuguese, Dutch, Polish, Czech, Turkish, the Nordic
-/// languages, Russian and Ukrainian; without a dot at the end, and in small letters.
-const OTHERS: [&[&str]; 12] = [
-    &["ene", "gen", "janv", "sty", "led", "oca", "янв", "січ"],
-    &["feb", "fev", "févr", "lut", "úno", "şub", "фев", "лют"],
-    &["mär", "mars", "mrt", "bře", "мар", "бер"],
-    &["abr", "avril", "april", "kwi", "dub", "nis", "апр", "кві"],
-    &["mai", "maj", "mei", "mag", "kvě", "мая", "май", "тра"],
-    &["juin", "juni", "giu", "cze", "čen", "haz", "июн", "чер"],
-    &["juil", "juli", "lug", "lip", "čec", "tem", "июл", "лип"],
-    &["août", "ago", "sie", "srp", "ağu", "авг", "сер"],
-    &["sept", "set", "wrz", "zář", "eyl", "сен", "вер"],
-    &["okt", "ott", "out", "paź", "říj", "eki", "окт", "жов"],
-    &["lis", "kas", "ноя", "лис"],
-    &[
-        "dez", "dic", "déc", "dec", "des", "gru", "pro", "ara", "дек", "гру",
-    ],
 ];
 
 /// The longest name, with a dot.
@@ -45,7 +26,8 @@ fn in_another_language(text: &[u8]) -> Option<(i8, &[u8])> {
     let end = memchr::memchr(b' ', near)?;
     let word = std::str::from_utf8(&text[..end]).ok()?.to_lowercase();
     let word = word.trim_end_matches('.');
-    let named = OTHERS.iter().position(|names| names.contains(&word));
+    let mut named = facts().months.iter();
+    let named = named.position(|names| names.iter().any(|name| name == word));
     let month = match named {
         Some(month) => number(month)?,
         None => numbered(word).or_else(|| in_english(word))?,

@@ -16,7 +16,6 @@ use memchr::{memchr, memmem};
 use super::quoted::without_entities;
 use super::{klog, stamp};
 
-/// A no-break space.
 pub(crate) const NO_BREAK: &[u8] = "\u{a0}".as_bytes();
 
 /// Frames and bullets that stand in front of nothing else.
@@ -28,7 +27,6 @@ const BREAKS: [&[u8]; 3] = [b"<br>", b"<br/>", b"<br />"];
 /// No path is longer.
 const MAX_PATH: usize = 160;
 
-/// The lines of one input.
 #[derive(Debug)]
 pub(crate) struct Pasted {
     /// The number of the next line, if each until now has begun with its number.
@@ -104,7 +102,6 @@ fn number(line: &[u8]) -> Option<(u64, &[u8])> {
     }
 }
 
-/// Without marks in front, and line breaks of HTML behind.
 fn around(line: &[u8]) -> &[u8] {
     let mut line = line;
     for end in BREAKS {
@@ -116,7 +113,6 @@ fn around(line: &[u8]) -> &[u8] {
     line
 }
 
-/// What is behind a mark, if there is one.
 fn mark(line: &[u8]) -> Option<&[u8]> {
     let rest = match line.first()? {
         b'`' if !line.starts_with(b"``") => {
@@ -150,7 +146,6 @@ fn behind_path(line: &[u8]) -> Option<&[u8]> {
     is_path.then_some(rest)
 }
 
-/// Whether this is how a line of a log begins.
 pub(crate) fn begins_log_line(line: &[u8]) -> bool {
     let is_uptime = matches!(line, [b'[', b' ' | b'0'..=b'9', ..]);
     klog::begins(line)

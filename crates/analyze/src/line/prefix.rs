@@ -45,7 +45,6 @@ pub fn split(line: &[u8]) -> Carried<'_> {
     carried
 }
 
-/// Removes the outermost prefix.
 fn layer<'a>(line: &'a [u8], carried: &mut Carried<'a>) -> Option<&'a [u8]> {
     match *line.first()? {
         b'<' => priority(line),
@@ -134,35 +133,26 @@ const KERNEL_WORDS: [&[u8]; 3] = [b"INFO", b"BUG", b"WARNING"];
 
 /// `host ident[pid]: ` or `ident[pid]: `; the host may be empty.
 fn writer<'a>(line: &'a [u8], carried: &mut Carried<'a>) -> Option<&'a [u8]> {
-    let near = &line[..line.len().min(320)];
-    if let Some(colon) = super::colon(near) {
-        let mut words = near[..colon]
-            .split(|byte| *byte == b' ')
-            .filter(|word| !word.is_empty());
-        let (first, second, third) = (words.next()?, words.next(), words.next());
-        let (host, ident) = match (second, third) {
-            (None, _) => (&line[..0], first),
-            (Some(ident), None) => (first, ident),
-            _ => return None,
-        };
-        let is_of_kernel = host.is_empty() && KERNEL_WORDS.contains(&ident);
-        if !is_ident(ident) || is_of_kernel {
-            return None;
-        }
-        carried.host = host;
-        (carried.ident, carried.pid) = ident_and_pid(ident);
-        return Some(&line[colon + 2..]);
-    }
+    let inside = super::colon(&line[..line.len().min(320)]);
     // `kubelet[12]:` at the end of the line.
-    let line = line.strip_suffix(b":")?;
-    let mut words = line.split(|byte| *byte == b' ');
-    let (host, ident) = (words.next()?, words.next()?);
-    if words.next().is_some() || !is_ident(ident) {
+    let at_end = || line.strip_suffix(b":").map(<[u8]>::len);
+    let colon = inside.or_else(at_end)?;
+    let mut words = line[..colon]
+        .split(|byte| *byte == b' ')
+        .filter(|word| !word.is_empty());
+    let (first, second, third) = (words.next()?, words.next(), words.next());
+    let (host, ident) = match (second, third) {
+        (None, _) if inside.is_some() => (&line[..0], first),
+        (Some(ident), None) => (first, ident),
+        _ => return None,
+    };
+    let is_of_kernel = host.is_empty() && KERNEL_WORDS.contains(&ident);
+    if !is_ident(ident) || is_of_kernel {
         return None;
     }
     carried.host = host;
     (carried.ident, carried.pid) = ident_and_pid(ident);
-    Some(&line[line.len()..])
+    Some(line.get(colon + 2..).unwrap_or_default())
 }
 
 /// `kubelet[3694]: ` without a time, or `kubelet: ` for a known writer.

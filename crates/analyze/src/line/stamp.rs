@@ -55,7 +55,6 @@ pub fn take(line: &[u8]) -> Option<(Stamp, &[u8])> {
     Some((stamp, rest.0))
 }
 
-/// A time, and what follows it.
 type Taken<'a> = Option<(Stamp, Cursor<'a>)>;
 
 /// `2021-01-09T19:48:52.460628029+08:00` and similar, also with slashes as in Go's log.
@@ -264,9 +263,7 @@ impl Stamp {
     pub fn of_unix_nanos(nanos: i64) -> Option<Self> {
         let time = WallTime::from_unix_nanos(nanos)?.timestamp();
         let time = Offset::UTC.to_datetime(time);
-        let second = i32::from(time.hour()) * 3600
-            + i32::from(time.minute()) * 60
-            + i32::from(time.second());
+        let second = nanos / SECOND % 86_400;
         Some(Self {
             year: Some(time.year()),
             day: Some((time.month(), time.day())),

@@ -8,6 +8,25 @@ use pleg_text::GoDuration;
 use serde::Serialize;
 
 use super::Sample;
+use crate::words::capital;
+
+// The names since Kubernetes 1.14, and those before.
+const RELISTS: [&str; 2] = [
+    "kubelet_pleg_relist_duration_seconds",
+    "kubelet_pleg_relist_latency_microseconds",
+];
+const INTERVALS: [&str; 2] = [
+    "kubelet_pleg_relist_interval_seconds",
+    "kubelet_pleg_relist_interval_microseconds",
+];
+const TIMES: [&str; 2] = [
+    "kubelet_runtime_operations_duration_seconds",
+    "kubelet_runtime_operations_latency_microseconds",
+];
+const COUNTERS: [&str; 2] = [
+    "kubelet_runtime_operations_total",
+    "kubelet_runtime_operations",
+];
 
 /// The kubelet's threshold.
 const THRESHOLD: f64 = 180.0;
@@ -66,27 +85,11 @@ pub fn read(samples: &[Sample]) -> Option<MetricsReading> {
     if samples.is_empty() {
         return None;
     }
-    let relist = spread(
-        samples,
-        &[
-            "kubelet_pleg_relist_duration_seconds",
-            "kubelet_pleg_relist_latency_microseconds",
-        ],
-        None,
-    );
-    let interval = spread(
-        samples,
-        &[
-            "kubelet_pleg_relist_interval_seconds",
-            "kubelet_pleg_relist_interval_microseconds",
-        ],
-        None,
-    );
+    let relist = spread(samples, &RELISTS, None);
+    let interval = spread(samples, &INTERVALS, None);
     let operations = operations(samples);
-    let slowest = relist
-        .p99_seconds
-        .or(relist.mean_seconds)
-        .filter(|seconds| *seconds > 0.0);
+    let slowest = relist.p99_seconds.or(relist.mean_seconds);
+    let slowest = slowest.filter(|seconds| *seconds > 0.0);
     let mut reading = MetricsReading {
         relist,
         interval,
@@ -113,18 +116,11 @@ impl MetricsReading {
 }
 
 fn total(samples: &[Sample], name: &str) -> f64 {
-    samples
-        .iter()
-        .filter(|sample| sample.name == name)
-        .map(|sample| sample.value)
-        .sum()
+    let named = samples.iter().filter(|sample| sample.name == name);
+    named.map(|sample| sample.value).sum()
 }
 
 fn operations(samples: &[Sample]) -> Vec<Operation> {
-    const TIMES: [&str; 2] = [
-        "kubelet_runtime_operations_duration_seconds",
-        "kubelet_runtime_operations_latency_microseconds",
-    ];
     let mut types: BTreeMap<&str, f64> = BTreeMap::new();
     for sample in samples {
         if let Some(operation) = sample.operation.as_deref() {
@@ -137,19 +133,10 @@ fn operations(samples: &[Sample]) -> Vec<Operation> {
         .map(|(operation, errors)| {
             let mut spread = spread(samples, &TIMES, Some(operation));
             if spread.count == 0.0 {
-                let counters = [
-                    "kubelet_runtime_operations_total",
-                    "kubelet_runtime_operations",
-                ];
-                let counted = |sample: &&Sample| {
-                    counters.contains(&&*sample.name)
-                        && sample.operation.as_deref() == Some(operation)
-                };
-                spread.count = samples
-                    .iter()
-                    .filter(counted)
-                    .map(|sample| sample.value)
-                    .sum();
+                let of_it = samples.iter();
+                let of_it = of_it.filter(|sample| sample.operation.as_deref() == Some(operation));
+                let counted = of_it.filter(|sample| COUNTERS.contains(&&*sample.name));
+                spread.count = counted.map(|sample| sample.value).sum();
             }
             Operation {
                 operation: operation.to_owned(),
@@ -160,12 +147,8 @@ fn operations(samples: &[Sample]) -> Vec<Operation> {
         })
         .collect();
     let cost = |at: &Operation| {
-        let each = at
-            .spread
-            .mean_seconds
-            .or(at.spread.median_seconds)
-            .unwrap_or(0.0);
-        each * at.spread.count
+        let each = at.spread.mean_seconds.or(at.spread.median_seconds);
+        each.unwrap_or(0.0) * at.spread.count
     };
     let all: f64 = operations.iter().map(cost).sum();
     if all > 0.0 {
@@ -282,11 +265,7 @@ fn sentence(reading: &MetricsReading) -> String {
             reading.discarded_events
         ));
     }
-    let mut text = parts.join(", ");
-    if let Some(first) = text.get_mut(..1) {
-        first.make_ascii_uppercase();
-    }
-    text + "."
+    capital(parts.join(", ")) + "."
 }
 
 /// Rounded to a readable number of digits.

@@ -2,7 +2,6 @@
 
 use causes::facts::facts;
 
-/// Whether only such output has this line.
 pub(super) fn begins(text: &str) -> bool {
     facts().begins("bus", text.as_bytes())
         || is_of_a_job(text)

@@ -3,7 +3,6 @@
 use super::Seen;
 use crate::table::TableRow;
 
-/// Whether only these files have this line.
 pub(super) fn begins(words: &[&str]) -> bool {
     words.starts_with(&["#subsys_name", "hierarchy", "num_cgroups"])
         || matches!(words, ["nr_descendants" | "nr_dying_descendants", _])

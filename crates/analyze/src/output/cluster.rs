@@ -2,10 +2,9 @@
 
 use causes::facts::facts;
 
-use super::Seen;
+use super::{Seen, event_rows};
 use crate::table::TableRow;
 
-/// Whether only such output has this line.
 pub(super) fn begins(text: &str, words: &[&str]) -> bool {
     facts().begins("cluster", words.join(" ").as_bytes())
         || is_evicted(text)
@@ -18,9 +17,7 @@ fn is_node_not_ready(words: &[&str]) -> bool {
     let [_, status, _, age, version, ..] = words else {
         return false;
     };
-    let is_age =
-        age.ends_with(['d', 'h', 'm', 's', 'y']) && age.starts_with(|c: char| c.is_ascii_digit());
-    status.starts_with("NotReady") && is_age && version.starts_with("v1.")
+    status.starts_with("NotReady") && event_rows::is_age(age) && version.starts_with("v1.")
 }
 
 /// A row of pods that was evicted, with the message that says why.
@@ -40,7 +37,6 @@ fn usage(words: &[&str]) -> Option<(f64, f64)> {
     percent(processors).zip(percent(memory)).filter(|_| is_row)
 }
 
-/// Reads a line.
 pub(super) fn read(text: &str, line: u64, seen: &mut Seen) {
     let words: Vec<&str> = text.split_ascii_whitespace().take(6).collect();
     if let Some((processors, memory)) = usage(&words) {
@@ -75,11 +71,8 @@ pub(super) fn read(text: &str, line: u64, seen: &mut Seen) {
     if is_terminating(&first) {
         return seen.terminating_pods.add(1, line);
     }
-    let mut words = text.split_ascii_whitespace();
-    // Up to 1.2, behind the labels.
-    let is_last = text.split_ascii_whitespace().last() == Some("NotReady");
-    if let (Some(node), Some(status)) = (words.next(), words.next())
-        && (status == "NotReady" || status.starts_with("NotReady,") || is_last)
+    if let [node, status, ..] = first[..]
+        && (status == "NotReady" || status.starts_with("NotReady,"))
     {
         seen.trouble(line, format!("node {node} is NotReady"));
     }

@@ -17,7 +17,6 @@ use super::{NotReady, Seen, conditions};
 /// Longer messages are cut.
 const MAX_MESSAGE: usize = 2000;
 
-/// What was read of a condition.
 #[derive(Debug, Default)]
 pub(super) struct ConditionObject {
     reported: Option<WallTime>,

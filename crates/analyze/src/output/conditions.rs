@@ -16,7 +16,6 @@ const STARTING: &[&str] = &["yet to be successful", "may not have completed yet"
 /// No start takes longer.
 const START: Duration = Duration::from_secs(5 * 60);
 
-/// Whether only such a page has this line.
 pub(super) fn begins(text: &str, words: &[&str]) -> bool {
     let named = |rest: &str| {
         (rest.starts_with("  ") || rest.starts_with("\t\t")) && !rest.trim().is_empty()
@@ -102,7 +101,6 @@ pub(super) fn wall_time(time: Timestamp) -> Option<WallTime> {
 /// How many words a time has: `Tue, 18 Dec 2018 21:20:18 +0000`.
 const TIME_WORDS: usize = 6;
 
-/// Since when the node is not Ready.
 fn since(text: &str, line: u64) -> Option<NotReady> {
     let mut words = text.split_ascii_whitespace().skip(2);
     let mut time = || {

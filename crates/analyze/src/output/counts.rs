@@ -14,7 +14,6 @@ pub(super) fn read_count(command: &str, text: &str, line: u64, seen: &mut Seen) 
     counted.is_some()
 }
 
-/// What a command counts, if that is known.
 fn counted(command: &str) -> Option<&'static str> {
     let is_grep = command.contains("grep");
     let is_ps = command.starts_with("ps ");

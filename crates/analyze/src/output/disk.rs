@@ -1,26 +1,16 @@
 //! `df`, of bytes or of inodes, and `lvs`.
 
+use causes::facts::facts;
+
 use super::Seen;
 use crate::table::TableRow;
 
-/// Whether only these have this line.
 pub(super) fn begins(words: &[&str]) -> bool {
     let is_of_volumes = words.first() == Some(&"LV") && words.contains(&"Data%");
     let is_of_use = |word: &&str| word.ends_with("Use%") || *word == "Capacity";
     is_of_volumes || words.first() == Some(&"Filesystem") && words.iter().any(is_of_use)
 }
 
-/// File systems that are always full: mounted images and kernel interfaces.
-const ALWAYS_FULL: [&str; 6] = [
-    "/dev/loop",
-    "squashfs",
-    "overlay",
-    "shm",
-    "/dev/sr",
-    "efivarfs",
-];
-
-/// Reads a row.
 pub(super) fn read(text: &str, line: u64, seen: &mut Seen) {
     let words: Vec<&str> = text.split_ascii_whitespace().collect();
     if let Some((name, used)) = thin_pool(&words) {
@@ -37,7 +27,7 @@ pub(super) fn read(text: &str, line: u64, seen: &mut Seen) {
     };
     // The root of a node that is itself a container has room where its disk has.
     let is_root = device.starts_with("overlay") && *mount == "/";
-    let is_image = ALWAYS_FULL.iter().any(|name| device.starts_with(name)) && !is_root
+    let is_image = facts().begins("full-file-systems", device.as_bytes()) && !is_root
         || mount.starts_with("/snap")
         // The verified image of Bottlerocket.
         || *mount == "/" && used == 100 && device.starts_with("/dev/dm-");

@@ -2,22 +2,15 @@
 
 use causes::facts::facts;
 
-use super::warnings::Event;
 use super::{Seen, TIMED_OUT, has_any};
-use crate::rules::Excuse;
+use crate::rules::{Event, Excuse};
 
-/// The header of a table of events.
-pub(super) fn is_header(words: &[&str]) -> bool {
-    facts().begins("events", words.join(" ").as_bytes())
-}
-
-/// Whether only a table of events has this line.
 pub(super) fn begins(words: &[&str]) -> bool {
-    is_header(words) || is_row(words)
+    facts().begins("events", words.join(" ").as_bytes()) || is_row(words)
 }
 
 /// `4m12s  Warning  FailedSync  Pod/web  error …`, perhaps behind a namespace, without a header.
-fn is_row(words: &[&str]) -> bool {
+pub(super) fn is_row(words: &[&str]) -> bool {
     let at = words
         .iter()
         .position(|word| matches!(*word, "Normal" | "Warning"));
@@ -38,13 +31,13 @@ pub(super) fn is_described(words: &[&str]) -> bool {
 }
 
 /// `4m12s`, `83m`, `6d3h`; `<invalid>` if the clock of the node is ahead.
-fn is_age(word: &str) -> bool {
+pub(super) fn is_age(word: &str) -> bool {
     matches!(word, "<invalid>" | "<unknown>") || is_span(word)
 }
 
 fn is_span(word: &str) -> bool {
     word.starts_with(|first: char| first.is_ascii_digit())
-        && word.ends_with(['s', 'm', 'h', 'd'])
+        && word.ends_with(['s', 'm', 'h', 'd', 'y'])
         && word
             .bytes()
             .all(|byte| byte.is_ascii_digit() || b"smhdy".contains(&byte))
@@ -55,7 +48,6 @@ fn is_reason(word: &str) -> bool {
         && word.bytes().all(|byte| byte.is_ascii_alphanumeric())
 }
 
-/// Reads a row.
 pub(super) fn read(text: &str, line: u64, seen: &mut Seen) {
     let words: Vec<&str> = text.split_ascii_whitespace().take(24).collect();
     let at = words

@@ -42,14 +42,13 @@ pub(super) enum Form {
     Process,
     /// `busctl`, `dbus-send`, `dbus-monitor`.
     Bus,
-    /// The same of a user's own bus, which neither the kubelet nor a runtime uses.
+    /// `busctl` on the bus of a user, which neither the kubelet nor a runtime uses.
     SessionBus,
     /// Any other command.
     Other,
 }
 
 impl Form {
-    /// The kind of an input that is such output.
     pub(super) fn kind(self) -> Kind {
         match self {
             Self::Describe => Kind::KubectlDescribe,
@@ -58,7 +57,6 @@ impl Form {
         }
     }
 
-    /// Whether lines of logs are a part of it.
     pub(super) fn has_log_lines(self) -> bool {
         matches!(
             self,
@@ -68,75 +66,32 @@ impl Form {
 
     /// The form that only this line can begin, or continue where a prompt is missing.
     pub(super) fn of_line(text: &str, whole: &str, now: Option<Self>) -> Option<Self> {
-        let words: Vec<&str> = text.split_ascii_whitespace().take(32).collect();
-        if process::name(whole).is_some() {
-            return Some(Self::Process);
+        let words: &[&str] = &text.split_ascii_whitespace().take(32).collect::<Vec<_>>();
+        match now {
+            _ if process::name(whole).is_some() => Some(Self::Process),
+            Some(Self::Process) => None,
+            _ if unit::begins(text).is_some() => Some(Self::Unit),
+            // The header of the processes belongs to the head above it.
+            Some(Self::Load(_)) if !text.starts_with("top - ") => None,
+            _ if load::begins(text, words) => Some(Self::Load(Load::default())),
+            Some(Self::Load(_)) => None,
+            _ if event_rows::is_described(words) => Some(Self::Describe),
+            Some(Self::Describe) if event_rows::is_row(words) => now,
+            _ if event_rows::begins(words) => Some(Self::Events),
+            _ if conditions::begins(text, words) => Some(Self::Describe),
+            Some(Self::Describe | Self::Io(_)) => None,
+            _ if io::begins(words) => Some(Self::Io(Io::default())),
+            _ if cgroups::begins(words) => Some(Self::Cgroups(Cgroups::default())),
+            _ if freezer::begins(text) => Some(Self::Freezer),
+            _ if disk::begins(words) => Some(Self::Disk),
+            _ if Memory::begins(words) => Some(Self::Memory(Memory::default())),
+            _ if runtime::begins(words) => Some(Self::Runtime),
+            _ if bus::begins(text) && now != Some(Self::SessionBus) => Some(Self::Bus),
+            _ if cluster::begins(text, words) => Some(Self::Cluster),
+            _ => Pressure::begins(text).map(Self::Pressure),
         }
-        if now == Some(Self::Process) {
-            return None;
-        }
-        if unit::begins(text).is_some() {
-            return Some(Self::Unit);
-        }
-        // The header of the processes belongs to the head above it.
-        let is_in_load = matches!(now, Some(Self::Load(_)));
-        if load::begins(text, &words) && (!is_in_load || text.starts_with("top - ")) {
-            return Some(Self::Load(Load::default()));
-        }
-        if is_in_load {
-            return None;
-        }
-        if event_rows::is_described(&words) {
-            return Some(Self::Describe);
-        }
-        if event_rows::begins(&words) {
-            let in_describe = now == Some(Self::Describe) && !event_rows::is_header(&words);
-            return Some(if in_describe {
-                Self::Describe
-            } else {
-                Self::Events
-            });
-        }
-        if conditions::begins(text, &words) {
-            return Some(Self::Describe);
-        }
-        if now == Some(Self::Describe) {
-            return None;
-        }
-        if io::begins(&words) && !matches!(now, Some(Self::Io(_))) {
-            return Some(Self::Io(Io::default()));
-        }
-        if matches!(now, Some(Self::Io(_))) {
-            return None;
-        }
-        if let Some(pressure) = Pressure::begins(text) {
-            return Some(Self::Pressure(pressure));
-        }
-        if cgroups::begins(&words) {
-            return Some(Self::Cgroups(Cgroups::default()));
-        }
-        if freezer::begins(text) {
-            return Some(Self::Freezer);
-        }
-        if disk::begins(&words) {
-            return Some(Self::Disk);
-        }
-        if Memory::begins(&words) {
-            return Some(Self::Memory(Memory::default()));
-        }
-        if runtime::begins(&words) {
-            return Some(Self::Runtime);
-        }
-        if bus::begins(text) && now != Some(Self::SessionBus) {
-            return Some(Self::Bus);
-        }
-        if cluster::begins(text, &words) {
-            return Some(Self::Cluster);
-        }
-        None
     }
 
-    /// Reads a line of the output.
     pub(super) fn read(&mut self, text: &str, line: u64, seen: &mut Seen) {
         match self {
             Self::Describe => {

@@ -9,12 +9,10 @@ pub(super) fn prints_events(command: &str) -> bool {
     command.contains("kubepods") && command.contains("/cgroup.events")
 }
 
-/// Whether only such an output has this line.
 pub(super) fn begins(text: &str) -> bool {
     state(text).is_some()
 }
 
-/// Reads a line.
 pub(super) fn read(text: &str, line: u64, seen: &mut Seen) {
     if let Some((cgroup, "FROZEN" | "FREEZING")) = state(text) {
         frozen(cgroup, line, seen);
@@ -47,7 +45,6 @@ fn frozen(cgroup: &str, line: u64, seen: &mut Seen) {
     seen.row(TableRow::new("frozen-cgroups", line).text("cgroup", cgroup));
 }
 
-/// The cgroup, and its state.
 fn state(text: &str) -> Option<(&str, &str)> {
     let (path, state) = text.split_once("/freezer.state:")?;
     let is_state = matches!(state, "THAWED" | "FROZEN" | "FREEZING");

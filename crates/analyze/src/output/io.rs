@@ -1,6 +1,6 @@
 //! `iostat`, `vmstat`, `sar` and `iotop`: what the disks do, and what the processors wait for.
 //!
-//! Columns are counted from the right: what stands in front of the numbers differs from row to row.
+//! Columns are counted from the right: the words before the numbers differ from row to row.
 
 use super::Seen;
 use crate::table::TableRow;
@@ -11,7 +11,6 @@ pub(super) struct Io {
     table: Table,
     waiting: usize,
     stolen: Option<usize>,
-    /// What is read from swap.
     swapped_in: Option<usize>,
 }
 
@@ -29,7 +28,6 @@ enum Table {
     Threads,
 }
 
-/// Whether only such a table has this line.
 pub(super) fn begins(words: &[&str]) -> bool {
     Io::of_header(words).is_some()
 }
@@ -68,7 +66,6 @@ impl Io {
         }
     }
 
-    /// Reads a line.
     pub(super) fn read(&mut self, text: &str, line: u64, seen: &mut Seen) {
         let words: Vec<&str> = text.split_ascii_whitespace().collect();
         if let Some(header) = Self::of_header(&words) {

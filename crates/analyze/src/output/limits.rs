@@ -17,36 +17,35 @@ use crate::table::TableRow;
 /// Further ones are not distinguished.
 const MAX_PAIRS: usize = 64;
 
-/// The processes and threads of a control group.
 const TASKS: &str = "tasks";
-/// Those of the node.
 const THREADS: &str = "threads";
-/// The files that a process has open.
 const OPEN_FILES: &str = "open-files";
 /// What is watched by inotify, and by how many instances.
 const WATCHES: &str = "inotify-watches";
 const INSTANCES: &str = "inotify-instances";
 
-/// Which of both numbers it is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Side {
-    Used,
-    Most,
-}
-
-/// What a number in a file, or of a count, is.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 struct Number {
     what: &'static str,
-    side: Side,
     /// The control group, or the process; empty for the node.
     of: String,
+    /// It is the limit, and not how much is used.
+    is_limit: bool,
 }
 
-#[derive(Clone, Copy, Debug, Default)]
-struct Pair {
-    used: Option<u64>,
-    most: Option<u64>,
+impl Number {
+    fn used(what: &'static str, of: &str) -> Self {
+        let (of, is_limit) = (of.to_owned(), false);
+        Self { what, of, is_limit }
+    }
+
+    fn most(what: &'static str, of: &str) -> Self {
+        let is_limit = true;
+        Self {
+            is_limit,
+            ..Self::used(what, of)
+        }
+    }
 }
 
 /// The numbers that were read, until their other half is.
@@ -56,11 +55,11 @@ pub(super) struct Limits {
     expected: VecDeque<Number>,
     /// The process that it asks about, as it was typed.
     process: String,
-    pairs: BTreeMap<(&'static str, String), Pair>,
+    /// How much is used, and the limit.
+    pairs: BTreeMap<(&'static str, String), [Option<u64>; 2]>,
 }
 
 impl Limits {
-    /// A command was typed.
     pub(super) fn typed(&mut self, command: &str) {
         self.process = process(command).unwrap_or_default().to_owned();
         self.expected = match count(command) {
@@ -68,14 +67,8 @@ impl Limits {
             Some(OPEN_FILES) if self.process.is_empty() || self.process.contains('*') => {
                 VecDeque::new()
             }
-            Some(what) => VecDeque::from([Number {
-                what,
-                side: Side::Used,
-                of: match what {
-                    OPEN_FILES => self.process.clone(),
-                    _ => String::new(),
-                },
-            }]),
+            Some(OPEN_FILES) => VecDeque::from([Number::used(OPEN_FILES, &self.process)]),
+            Some(what) => VecDeque::from([Number::used(what, "")]),
             None if command.split([' ', ';', '&']).any(|word| word == "cat") => {
                 let words = command.split([' ', ';', '&']);
                 words.filter_map(file).collect()
@@ -96,12 +89,7 @@ impl Limits {
     fn number(&mut self, text: &str) -> Option<(Number, u64)> {
         if let Some(number) = text.strip_prefix("Max open files") {
             let soft = number.split_ascii_whitespace().next()?.parse().ok()?;
-            let of = self.process.clone();
-            let most = Number {
-                of,
-                ..of_node(OPEN_FILES, Side::Most)
-            };
-            return Some((most, soft));
+            return Some((Number::most(OPEN_FILES, &self.process), soft));
         }
         // There is no limit, or no file.
         if text == "max" || text.ends_with("No such file or directory") {
@@ -118,7 +106,7 @@ impl Limits {
             && let Some((running, all)) = running.split_once('/')
             && running.parse::<u64>().is_ok()
         {
-            return Some((of_node(THREADS, Side::Used), all.parse().ok()?));
+            return Some((Number::used(THREADS, ""), all.parse().ok()?));
         }
         let (name, value) = text.split_once([':', '='])?;
         Some((file(name.trim())?, value.trim().parse().ok()?))
@@ -134,15 +122,13 @@ impl Limits {
             OPEN_FILES => self.pairs.get(&(key.0, String::new())),
             _ => None,
         };
-        let alone = alone.and_then(|pair| pair.most);
+        let alone = alone.and_then(|[_, most]| *most);
         let pair = self.pairs.entry(key.clone()).or_default();
-        match number.side {
-            Side::Used => pair.used = Some(value),
-            Side::Most => pair.most = Some(value),
-        }
-        let (used, most) = pair.used.zip(pair.most.or(alone))?;
+        pair[usize::from(number.is_limit)] = Some(value);
+        let [used, most] = *pair;
+        let (used, most) = used.zip(most.or(alone))?;
         // Each number is compared once, and a limit with all that follow.
-        pair.used = None;
+        pair[0] = None;
         Some(row(key.0, &key.1, used, most, line))
     }
 }
@@ -156,38 +142,21 @@ pub(super) fn row(what: &str, of: &str, used: u64, most: u64, line: u64) -> Tabl
     row.number("percent", percent)
 }
 
-fn of_node(what: &'static str, side: Side) -> Number {
-    Number {
-        what,
-        side,
-        of: String::new(),
+/// What a file contains, or a setting of the kernel, by its path or name.
+fn file(path: &str) -> Option<Number> {
+    let (directory, name) = path.rsplit_once(['/', '.']).unwrap_or(("", path));
+    // pids.current has a dot in itself.
+    let (group, kind) = directory.rsplit_once('/').unwrap_or(("", directory));
+    match name {
+        "current" if kind == "pids" => Some(Number::used(TASKS, group)),
+        "max" if kind == "pids" => Some(Number::most(TASKS, group)),
+        "pid_max" | "threads-max" => Some(Number::most(THREADS, "")),
+        "max_user_instances" => Some(Number::most(INSTANCES, "")),
+        "max_user_watches" => Some(Number::most(WATCHES, "")),
+        _ => None,
     }
 }
 
-/// What a file contains, or a setting of the kernel, by its path or name.
-fn file(path: &str) -> Option<Number> {
-    use Side::{Most, Used};
-    let (directory, name) = path.rsplit_once(['/', '.']).unwrap_or(("", path));
-    // pids.current has a dot in itself.
-    let (what, side) = match name {
-        "current" | "max" => {
-            let (group, kind) = directory.rsplit_once('/').unwrap_or(("", directory));
-            let side = if name == "max" { Most } else { Used };
-            return (kind == "pids").then(|| Number {
-                what: TASKS,
-                side,
-                of: group.to_owned(),
-            });
-        }
-        "pid_max" | "threads-max" => (THREADS, Most),
-        "max_user_instances" => (INSTANCES, Most),
-        "max_user_watches" => (WATCHES, Most),
-        _ => return None,
-    };
-    Some(of_node(what, side))
-}
-
-/// What a command counts.
 fn count(command: &str) -> Option<&'static str> {
     let has = |text: &str| command.contains(text);
     if !has("wc -l") && !has("grep -c") {

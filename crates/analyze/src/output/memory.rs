@@ -3,7 +3,6 @@
 use super::Seen;
 use crate::table::TableRow;
 
-/// What the header and the first row contain.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Memory {
     has_available: bool,

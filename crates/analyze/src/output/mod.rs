@@ -50,6 +50,7 @@ mod warnings;
 
 use crate::evidence::Evidence;
 use crate::kind::Kind;
+use crate::ps::Row;
 use crate::rules::{Excuse, Rules, Shown};
 use crate::table::TableRow;
 use condition_object::ConditionObject;
@@ -68,14 +69,10 @@ pub struct OutputReader {
     log_lines: u32,
     /// A condition in YAML or JSON, of which some lines were read.
     condition: Option<ConditionObject>,
-    /// What was typed last, until it printed something.
-    pending: Option<Command>,
-    /// The same, until the next prompt.
     typed: Option<Command>,
-    /// Some command was typed.
+    /// It has printed nothing yet.
+    is_pending: bool,
     saw_command: bool,
-    /// One of them was crictl, which logs as the kubelet does.
-    saw_crictl: bool,
     seen: Seen,
 }
 
@@ -100,7 +97,7 @@ pub struct Seen {
     system_ooms: SystemOoms,
     /// The unit or the process that the lines are about.
     of: String,
-    /// crictl asks wherever a runtime might be, for want of a configuration.
+    /// crictl has no configuration, so it tries the sockets of all runtimes.
     tries_defaults: bool,
 }
 
@@ -189,9 +186,9 @@ impl OutputReader {
             self.log_lines = 0;
             self.seen.limits.typed(&command.text);
             self.seen.of.clear();
-            self.saw(&command);
-            self.typed = Some(command.clone());
-            self.pending = Some(command);
+            self.saw_command = true;
+            self.typed = Some(command);
+            self.is_pending = true;
             return match self.form {
                 _ if is_stack => Took::No,
                 Some(form) => Took::Yes(form.kind()),
@@ -207,7 +204,9 @@ impl OutputReader {
         if let Some(row) = row {
             self.seen.row(row);
         }
-        if let Some(command) = self.pending.take() {
+        if std::mem::take(&mut self.is_pending)
+            && let Some(command) = &self.typed
+        {
             if text.starts_with("^C") {
                 command.interrupted(&mut self.seen);
                 return Took::Around;
@@ -241,7 +240,7 @@ impl OutputReader {
     /// The kind of the output that a line of a log stands in, if it stands in one.
     pub fn around_log_line(&mut self) -> Option<Kind> {
         let form = self.form?;
-        self.pending = None;
+        self.is_pending = false;
         self.log_lines += 1;
         if form.has_log_lines() && self.log_lines <= MAX_LOG_LINES {
             return Some(form.kind());
@@ -258,7 +257,7 @@ impl OutputReader {
     /// Something else begins.
     pub fn ends(&mut self) {
         self.form = None;
-        self.pending = None;
+        self.is_pending = false;
     }
 
     /// Takes a line of the kernel's log that may contradict an event.
@@ -266,19 +265,16 @@ impl OutputReader {
         self.seen.system_ooms.kernel(text);
     }
 
-    fn saw(&mut self, command: &Command) {
-        self.saw_command = true;
-        self.saw_crictl |= command.text.contains("crictl");
-    }
-
-    /// Whether crictl was typed, which logs as the kubelet does.
-    pub fn saw_crictl(&self) -> bool {
-        self.saw_crictl
-    }
-
     /// Whether a command was typed.
     pub fn saw_command(&self) -> bool {
         self.saw_command
+    }
+
+    /// Takes a line of `top` or `pidstat` that is a process.
+    pub fn process(&mut self, process: &Row) {
+        if let Some(Form::Load(load)) = &self.form {
+            load.process(process, &mut self.seen);
+        }
     }
 
     /// Whether the rows of a listing of processes are expected.
@@ -369,7 +365,6 @@ fn keep<T>(kept: &mut Vec<T>, one: T) {
     }
 }
 
-/// Whether one of these texts is in the line.
 fn has_any(line: &str, texts: &[&str]) -> bool {
     texts.iter().any(|text| line.contains(text))
 }

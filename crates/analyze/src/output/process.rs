@@ -9,7 +9,6 @@ pub(super) fn name(line: &str) -> Option<&str> {
     (!name.starts_with(['\t', ' '])).then(|| name.trim())
 }
 
-/// Reads a line.
 pub(super) fn read(text: &str, line: u64, seen: &mut Seen) {
     if let Some(name) = text.strip_prefix("Name:") {
         seen.of = name.trim().to_owned();

@@ -12,10 +12,8 @@ use super::pressure::Pressure;
 use super::{counts, freezer};
 use crate::table::TableRow;
 
-/// A command that was typed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Command {
-    /// What was typed, without `sudo` and its like.
     pub(super) text: String,
     line: u64,
 }
@@ -98,12 +96,10 @@ impl Command {
         words.contains(&"--session") || words.contains(&"--user")
     }
 
-    /// It was interrupted before it printed anything.
     pub(super) fn interrupted(&self, seen: &mut Seen) {
         self.slow("was interrupted before it printed anything", None, seen);
     }
 
-    /// It took this long, or did not return.
     fn slow(&self, how: &str, minutes: Option<u32>, seen: &mut Seen) {
         let arguments: Vec<&str> = self.words().into_iter().skip(1).collect();
         let row = TableRow::new("slow-commands", self.line).text("command", &*self.text);
@@ -152,7 +148,6 @@ impl Command {
         seen.row(row.text("text", text).text("container", self.id()))
     }
 
-    /// The id of a container or sandbox in it.
     fn id(&self) -> Option<&str> {
         let mut words = self.words().into_iter().skip(1);
         words.find(|word| is_id(word))

@@ -4,7 +4,6 @@ use causes::facts::facts;
 
 use super::{Seen, has_any};
 
-/// Whether only such output has this line.
 pub(super) fn begins(words: &[&str]) -> bool {
     facts().begins("runtime", words.join(" ").as_bytes())
         || matches!(words, ["Containers:", count] if count.parse::<u64>().is_ok())
@@ -16,7 +15,6 @@ const OF_DOCKER: &str = "Error response from daemon: ";
 /// Errors of commands that were not run as root.
 const NOT_ALLOWED: [&str; 3] = ["permission denied", "Permission denied", "are you root"];
 
-/// Reads a line.
 pub(super) fn read(text: &str, line: u64, seen: &mut Seen) {
     if text.contains("using default endpoints") {
         seen.tries_defaults = true;

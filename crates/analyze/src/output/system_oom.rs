@@ -12,7 +12,7 @@ use super::MAX_PROOFS;
 use crate::line::first_chars;
 use crate::table::TableRow;
 
-// Every line of the kernel's log is asked for it.
+// Every line of the kernel's log is searched for this.
 static EXCEEDED: LazyLock<Finder> =
     LazyLock::new(|| Finder::new("Memory cgroup out of memory: Kill"));
 

@@ -14,7 +14,6 @@ pub(super) fn begins(text: &str) -> Option<&str> {
     (!name.contains(' ')).then(|| &rest[begin..end + ".service".len()])
 }
 
-/// Reads a line of the page of a unit.
 pub(super) fn read(text: &str, line: u64, seen: &mut Seen) {
     if let Some(unit) = begins(text) {
         seen.of = unit.to_owned();

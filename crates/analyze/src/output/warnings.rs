@@ -6,7 +6,7 @@ use causes::finding::Confidence;
 
 use super::{Seen, Trouble, has_any};
 use crate::evidence::Evidence;
-use crate::rules::{Excuse, Rules};
+use crate::rules::{Event, Excuse, Rules};
 
 /// A Secret or ConfigMap that a pod is to mount and that does not exist.
 const NO_OBJECT: [&str; 4] = ["secret \"", "secrets \"", "configmap \"", "configmaps \""];
@@ -21,46 +21,23 @@ pub(super) struct Warnings {
 }
 
 impl Warnings {
-    /// Something is seen that excuses others.
     pub(super) fn excuse(&mut self, excuse: Excuse) {
         self.excuses.insert(excuse);
     }
 
-    /// What nothing excuses.
-    pub(super) fn end(self) -> (Vec<Evidence>, Vec<Trouble>) {
-        let excuses = self.excuses;
-        let evidence = self.evidence.into_iter();
-        let evidence = evidence.filter(|(excuse, _)| !excuses.contains(excuse));
-        let troubles = self.troubles.into_iter();
-        let troubles = troubles.filter(|(excuse, _)| !excuses.contains(excuse));
-        (
-            evidence.map(|(_, evidence)| evidence).collect(),
-            troubles.map(|(_, trouble)| trouble).collect(),
-        )
+    pub(super) fn end(mut self) -> (Vec<Evidence>, Vec<Trouble>) {
+        let is_left = |excuse: &Excuse| !self.excuses.contains(excuse);
+        self.evidence.retain(|(excuse, _)| is_left(excuse));
+        self.troubles.retain(|(excuse, _)| is_left(excuse));
+        let evidence = self.evidence.into_iter().map(|(_, it)| it);
+        let troubles = self.troubles.into_iter().map(|(_, it)| it);
+        (evidence.collect(), troubles.collect())
     }
 }
 
-/// An event, as it is in a row.
-pub(super) struct Event<'a> {
-    pub(super) reason: &'a str,
-    pub(super) text: &'a str,
-    /// How often it was seen.
-    pub(super) times: u64,
-    /// It reports that something was not done in time.
-    pub(super) timed_out: bool,
-    pub(super) line: u64,
-}
-
 impl Event<'_> {
-    /// Passes what it shows on.
     pub(super) fn read(&self, seen: &mut Seen) {
-        let &Self {
-            reason,
-            text,
-            times,
-            timed_out,
-            line,
-        } = self;
+        let Self { reason, text, .. } = *self;
         // The terminal may have cut the line.
         let is_missing = text.contains("\" not found") || text.ends_with("\" not");
         if reason == "FailedMount" && has_any(text, &NO_OBJECT) && is_missing {
@@ -71,24 +48,23 @@ impl Event<'_> {
         }
         let rules = Rules::active();
         for of in &rules.events {
-            if !of.rule.holds(reason, text, times, timed_out) {
+            if !of.rule.holds(self) {
                 continue;
             }
             let confidence = of.rule.confidence.unwrap_or(Confidence::Low);
-            let evidence = Evidence {
-                headline: of.rule.headline.clone(),
-                ..Evidence::new(of.cause, confidence, line, of.rule.says(reason))
-            };
+            let evidence = Evidence::new(of.cause, confidence, self.line, of.rule.says(reason));
+            let evidence = evidence.headed(of.rule.headline.clone());
             match of.rule.unless {
                 Some(excuse) => super::keep(&mut seen.warnings.evidence, (excuse, evidence)),
                 None => seen.evidence(evidence),
             }
         }
         let mut failed = rules.failed_events.iter();
-        let Some(rule) = failed.find(|rule| rule.holds(reason, text, times, timed_out)) else {
+        let Some(rule) = failed.find(|rule| rule.holds(self)) else {
             return;
         };
-        let count = match times {
+        let line = self.line;
+        let count = match self.times {
             0 | 1 => String::new(),
             times => format!(", {times} times"),
         };

@@ -1,11 +1,17 @@
 //! The columns of a row: by the names in a header, or by the form of their words.
 
+use causes::facts::facts;
+
 use super::row::{Age, Row};
 
 const MAX_COMMAND_CHARS: usize = 300;
 
 pub(super) fn is_header(words: &[&str]) -> bool {
-    words.contains(&"PID") && words.iter().any(|word| is_command(word))
+    // pidstat writes it in small letters.
+    words.contains(&"PID")
+        && words
+            .iter()
+            .any(|word| is_command(word) || *word == "Command")
 }
 
 pub(super) fn is_command(column: &str) -> bool {
@@ -26,10 +32,10 @@ fn behind(text: &str, words: usize) -> Option<(&str, &str)> {
 }
 
 /// How many words these columns have at the end of a row: `lstart` is `STARTED` in a header.
-fn words_of(columns: &[impl AsRef<str>], row: &str) -> usize {
+fn words_of(columns: &[String], row: &str) -> usize {
     let is_year = |word: &str| word.len() == 4 && word.starts_with("20");
     let ends_with_year = row.split_ascii_whitespace().last().is_some_and(is_year);
-    let words = columns.iter().map(|column| match column.as_ref() {
+    let words = columns.iter().map(|column| match column.as_str() {
         "LSTART" => LSTART_WORDS,
         "STARTED" if ends_with_year => LSTART_WORDS,
         _ => 1,
@@ -48,10 +54,10 @@ fn before(text: &str, words: usize) -> Option<(&str, &str)> {
 }
 
 /// Parses a row by its header; the last column takes the rest of the line.
-pub(super) fn by_columns(columns: &[impl AsRef<str>], line: &str) -> Option<Row> {
+pub(super) fn by_columns(columns: &[String], line: &str) -> Option<Row> {
     let mut row = Row::default();
     let mut rest = line;
-    for (at, name) in columns.iter().map(AsRef::as_ref).enumerate() {
+    for (at, name) in columns.iter().map(String::as_str).enumerate() {
         let trimmed = rest.trim_start();
         let last = at + 1 == columns.len();
         let word_and_rest = match name {
@@ -72,10 +78,10 @@ pub(super) fn by_columns(columns: &[impl AsRef<str>], line: &str) -> Option<Row>
             "PPID" => row.ppid = Some(word.parse().ok()?),
             "S" | "STAT" | "STATE" => row.state = Some(shortened(word)),
             "WCHAN" => row.wchan = wchan(word),
-            // `top` prints that of its last interval.
-            "%CPU" | "PCPU" if !columns.iter().any(|name| name.as_ref() == "TIME+") => {
-                row.cpu = word.parse().ok();
+            "%CPU" if columns.iter().any(|it| it == "TIME+" || it == "%SYSTEM") => {
+                row.busy = word.parse().ok();
             }
+            "%CPU" | "PCPU" => row.cpu = word.parse().ok(),
             "RSS" | "RES" => row.memory_kib = kib(word),
             "STIME" | "START" | "STARTED" => row.age = row.age.max(since(word)),
             "ELAPSED" | "ETIME" => row.age = row.age.max(elapsed(word)),
@@ -100,40 +106,14 @@ fn kib(word: &str) -> Option<u64> {
     Some((number.parse::<f64>().ok()? * f64::from(factor)) as u64)
 }
 
-/// The columns of rows without a header: of `ps aux`, `-elf`, `-el`, `axl`, `ax` and `-ef`.
-const LAYOUTS: [&[&str]; 6] = [
-    &[
-        "USER", "PID", "%CPU", "%MEM", "VSZ", "RSS", "TTY", "STAT", "START", "TIME", "COMMAND",
-    ],
-    &[
-        "F", "S", "UID", "PID", "PPID", "C", "PRI", "NI", "ADDR", "SZ", "WCHAN", "STIME", "TTY",
-        "TIME", "CMD",
-    ],
-    &[
-        "F", "S", "UID", "PID", "PPID", "C", "PRI", "NI", "ADDR", "SZ", "WCHAN", "TTY", "TIME",
-        "CMD",
-    ],
-    &[
-        "F", "UID", "PID", "PPID", "PRI", "NI", "VSZ", "RSS", "WCHAN", "STAT", "TTY", "TIME",
-        "COMMAND",
-    ],
-    &["PID", "TTY", "STAT", "TIME", "COMMAND"],
-    &["UID", "PID", "PPID", "C", "STIME", "TTY", "TIME", "CMD"],
-];
-
-/// Parses a row without a header.
 pub(super) fn guessed(words: &[&str], line: &str) -> Option<Row> {
-    let fits = |layout: &&&[&str]| {
-        words.len() >= layout.len()
-            && layout
-                .iter()
-                .zip(words)
-                .all(|(name, word)| may_be(name, word))
+    let fits = |layout: &&Vec<String>| {
+        let mut pairs = layout.iter().zip(words);
+        words.len() >= layout.len() && pairs.all(|(name, word)| may_be(name, word))
     };
-    by_columns(LAYOUTS.iter().find(fits)?, line)
+    by_columns(facts().ps_layouts.iter().find(fits)?, line)
 }
 
-/// Whether a word may be in this column.
 fn may_be(column: &str, word: &str) -> bool {
     let is_number = |word: &str| word.bytes().all(|byte| byte.is_ascii_digit());
     match column {
@@ -142,7 +122,7 @@ fn may_be(column: &str, word: &str) -> bool {
         "S" => word.len() == 1 && is_state(word),
         "STAT" => is_state(word),
         "TTY" => word == "?" || word.starts_with("pts/") || word.starts_with("tty"),
-        "TIME" => word.contains(':'),
+        "TIME" | "TIME+" => word.contains(':'),
         _ => true,
     }
 }

@@ -21,5 +21,6 @@ mod rules;
 mod tables;
 
 pub use row::{PsReader, Row};
+pub(crate) use rules::name;
 pub use rules::{ProcessRule, evidence};
 pub use tables::{is_runc_asleep, tables};

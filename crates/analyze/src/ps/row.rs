@@ -42,6 +42,8 @@ pub struct Row {
     pub wchan: Option<String>,
     /// Percent of a processor that it took, in all its life as `ps` prints it.
     pub cpu: Option<f32>,
+    /// Percent of a processor that it took in the last interval, as `top` and `pidstat` print it.
+    pub busy: Option<f32>,
     /// Its resident memory in KiB.
     pub memory_kib: Option<u64>,
     /// How old it is at least.
@@ -75,10 +77,8 @@ impl PsReader {
             self.branch.clear();
             return true;
         }
-        let by_name = self
-            .columns
-            .as_deref()
-            .and_then(|columns| by_columns(columns, line));
+        let columns = self.columns.as_deref();
+        let by_name = columns.and_then(|columns| by_columns(columns, line));
         let Some(mut row) = by_name.or_else(|| guessed(&words, line)) else {
             return false;
         };
@@ -103,22 +103,20 @@ impl PsReader {
         let is_option =
             |word: &&str| word.trim_start_matches('-').ends_with('o') && word.len() <= 4;
         let format = words.find(is_option).and_then(|_| words.next());
+        let name = |column: &str| column.split([':', '=']).next().map(str::to_ascii_uppercase);
         let columns = format.unwrap_or_default().split(',');
-        let columns: Vec<String> = columns
-            .map(|column| {
-                column
-                    .split([':', '='])
-                    .next()
-                    .unwrap_or_default()
-                    .to_ascii_uppercase()
-            })
-            .collect();
+        let columns: Vec<String> = columns.filter_map(name).collect();
         let has = |name: &str| columns.iter().any(|column| column == name);
         let is_usable = has("PID") && columns.last().is_some_and(|last| is_command(last));
         if is_usable {
             self.columns = Some(columns);
             self.branch.clear();
         }
+    }
+
+    /// The row of the line of this number, which is the last one.
+    pub fn row_of(&self, number: u64) -> Option<&Row> {
+        self.rows.last().filter(|row| row.line == number)
     }
 
     /// All rows.

@@ -21,7 +21,6 @@ pub struct ProcessRule {
     pub(crate) any: Texts,
     /// The letter of its state: `T`, `D`, `Z`.
     state: Option<char>,
-    /// Its process id.
     pid: Option<u32>,
     /// The least percentage of a processor that it has used since it was started.
     cpu_percent: Option<f32>,
@@ -35,12 +34,10 @@ pub struct ProcessRule {
     /// Each of them is evidence. Otherwise the first is.
     #[serde(default)]
     each: bool,
-    /// How sure it is.
     confidence: Confidence,
     /// What is seen, in a sentence without a full stop; `{pid}`, `{name}`, `{command}`, `{cpu}` and
     /// `{count}` stand for those of the process, and for the number of such processes.
     says: String,
-    /// What a finding says in place of the title, filled in likewise.
     headline: Option<String>,
 }
 
@@ -57,7 +54,7 @@ pub fn evidence(rows: &[Row]) -> Vec<Evidence> {
     evidence
 }
 
-pub(super) fn name(row: &Row) -> &str {
+pub(crate) fn name(row: &Row) -> &str {
     let first = row.command.split(' ').next().unwrap_or_default();
     first.rsplit('/').next().unwrap_or_default()
 }
@@ -89,17 +86,14 @@ impl ProcessRule {
                 _ => evidence,
             };
             let headline = self.headline.as_deref();
-            Evidence {
-                headline: headline.map(|headline| fill(headline, row, such.len())),
-                ..evidence
-            }
+            evidence.headed(headline.map(|headline| fill(headline, row, such.len())))
         });
         evidence.collect()
     }
 
     fn holds(&self, row: &Row) -> bool {
         self.names.iter().any(|pattern| is_like(name(row), pattern))
-            && (self.any.is_empty() || self.any.iter().any(|text| row.command.contains(text)))
+            && self.any.allow(row.command.as_bytes())
             && self.state.is_none_or(|state| is_in(row, state))
             && self.pid.is_none_or(|pid| row.pid == pid)
             && self
@@ -132,11 +126,7 @@ fn blocked(row: &Row) -> Option<Evidence> {
 }
 
 fn culprit(row: &Row) -> Culprit {
-    Culprit {
-        pid: Some(row.pid),
-        process: Some(row.command.clone()),
-        ..Culprit::default()
-    }
+    Culprit::of_process(Some(row.command.clone()), Some(row.pid))
 }
 
 pub(super) fn cause(row: &Row, wchan: &str) -> Option<(Cause, Confidence)> {

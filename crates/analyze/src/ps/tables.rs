@@ -39,7 +39,6 @@ pub fn tables(rows: &[Row], late_calls: u64, runc: Option<&str>) -> Vec<TableRow
         .collect()
 }
 
-/// Processes, and their parents.
 struct Listing<'a> {
     rows: &'a [Row],
     by_pid: HashMap<u32, &'a Row>,
@@ -64,7 +63,6 @@ fn is_shim(row: &Row) -> bool {
     name(row).contains("containerd-shim")
 }
 
-/// A row of a table about this process.
 fn table(table: &'static str, row: &Row) -> TableRow {
     TableRow::new(table, row.line).process(Some(&row.command), Some(row.pid))
 }

@@ -15,7 +15,6 @@ pub struct EventRule {
     /// One of these is in the row, too; empty is no condition.
     #[serde(default)]
     pub(super) any: Texts,
-    /// None of these is in the row.
     #[serde(default)]
     pub(super) without: Texts,
     /// It reports that a call was not answered in time.
@@ -28,10 +27,18 @@ pub struct EventRule {
     pub(crate) confidence: Option<Confidence>,
     /// What it shows, in a sentence without a full stop; `{reason}` stands for the reason.
     says: String,
-    /// What a finding says in place of the title.
     pub(crate) headline: Option<String>,
     /// Something else that events show excuses it.
     pub(crate) unless: Option<Excuse>,
+}
+
+pub(crate) struct Event<'a> {
+    pub(crate) reason: &'a str,
+    pub(crate) text: &'a str,
+    pub(crate) times: u64,
+    /// It reports that something was not done in time.
+    pub(crate) timed_out: bool,
+    pub(crate) line: u64,
 }
 
 /// What makes an event no fault of the node.
@@ -53,17 +60,15 @@ fn one() -> u64 {
 }
 
 impl EventRule {
-    /// Whether such an event, in a row with this text and seen this often, is meant.
-    pub(crate) fn holds(&self, reason: &str, text: &str, times: u64, timed_out: bool) -> bool {
-        let has = |pattern: &String| text.contains(pattern.as_str());
-        (self.reasons.is_empty() || self.reasons.iter().any(|known| known == reason))
-            && (timed_out || !self.timed_out)
-            && times >= self.times
-            && (self.any.is_empty() || self.any.iter().any(has))
-            && !self.without.iter().any(has)
+    pub(crate) fn holds(&self, event: &Event<'_>) -> bool {
+        let text = event.text.as_bytes();
+        (self.reasons.is_empty() || self.reasons.iter().any(|known| known == event.reason))
+            && (event.timed_out || !self.timed_out)
+            && event.times >= self.times
+            && self.any.allow(text)
+            && !self.without.are_in(text)
     }
 
-    /// What it shows.
     pub(crate) fn says(&self, reason: &str) -> String {
         self.says.replace("{reason}", reason)
     }

@@ -18,7 +18,7 @@ use serde_saphyr::Spanned;
 
 use super::event::EventRule;
 use super::line::{Failure, LineRule};
-use super::table::{FigureRule, TableRule};
+use super::table::TableRule;
 use super::texts::{Lists, Texts};
 use super::{Error, MIN_TEXT};
 use crate::goroutines::GoroutineRule;
@@ -96,7 +96,7 @@ impl<'de> DeserializeSeed<'de> for On {
             Self::KernelStack => Rule::KernelStack(KernelStackRule::deserialize(keys)?),
             Self::Process => Rule::Process(ProcessRule::deserialize(keys)?),
             Self::Table => Rule::Table(TableRule::deserialize(keys)?),
-            Self::Figure => Rule::Figure(FigureRule::deserialize(keys)?.into()),
+            Self::Figure => Rule::Figure(TableRule::deserialize(keys)?),
         })
     }
 }
@@ -110,6 +110,15 @@ fn needs_one(key: &str, texts: &Texts) -> Result<(), String> {
 }
 
 impl Rule {
+    /// Whether it could support a cause, and does not say how sure it is.
+    pub(super) fn lacks_confidence(&self) -> bool {
+        match self {
+            Self::Event(rule) => rule.confidence.is_none(),
+            Self::Table(rule) | Self::Figure(rule) => rule.confidence.is_none(),
+            _ => false,
+        }
+    }
+
     /// Puts the texts of the lists in the place of their names, and checks what the types do not. The
     /// error is a sentence.
     fn finish(&mut self, lists: &Lists) -> Result<(), String> {
@@ -139,11 +148,11 @@ impl Rule {
                 (None, vec![&mut rule.names, &mut rule.any])
             }
             Self::Figure(rule) => {
-                rule.check(true)?;
+                rule.finish(true)?;
                 (None, Vec::new())
             }
             Self::Table(rule) => {
-                rule.check(false)?;
+                rule.finish(false)?;
                 let cells = rule.cells.values_mut();
                 let sets = cells.flat_map(|cell| [&mut cell.is, &mut cell.any, &mut cell.without]);
                 (None, sets.collect())
@@ -171,40 +180,27 @@ impl Rule {
 pub(super) fn parse(path: &str, text: &str, lists: &Lists) -> Result<Vec<(u64, Rule)>, Error> {
     let read: Option<Vec<Spanned<Rule>>> = read(path, text)?;
     let rules = read.into_iter().flatten();
-    finished(
-        path,
-        rules.map(|rule| (rule.referenced.line(), rule.value)),
-        lists,
-    )
+    let rules = rules.map(|rule| (rule.referenced.line(), rule.value));
+    finish(path, rules.collect(), lists)
 }
 
-/// The rules of a file of the catalogue.
-pub(super) fn built_in(
+/// Checks the rules of a file, and puts lists into them.
+pub(super) fn finish(
     path: &str,
-    rules: Vec<(u64, Rule)>,
+    mut rules: Vec<(u64, Rule)>,
     lists: &Lists,
 ) -> Result<Vec<(u64, Rule)>, Error> {
-    finished(path, rules.into_iter(), lists)
+    for (line, rule) in &mut rules {
+        let finished = rule.finish(lists);
+        finished.map_err(|says| Error::new(path, Some(*line), says))?;
+    }
+    Ok(rules)
 }
 
-fn finished(
-    path: &str,
-    rules: impl Iterator<Item = (u64, Rule)>,
-    lists: &Lists,
-) -> Result<Vec<(u64, Rule)>, Error> {
-    let rules = rules.map(|(line, mut rule)| match rule.finish(lists) {
-        Ok(()) => Ok((line, rule)),
-        Err(says) => Err(Error::new(path, Some(line), says)),
-    });
-    rules.collect()
-}
-
-/// A part of the catalogue.
 pub(super) fn read_json<T: DeserializeOwned>(name: &str, json: &str) -> Result<T, Error> {
     serde_json::from_str(json).map_err(|error| Error::new(name, None, error.to_string()))
 }
 
-/// A file of named lists.
 pub(super) fn parse_lists(path: &str, text: &str) -> Result<Lists, Error> {
     let read: Option<Lists> = read(path, text)?;
     Ok(read.unwrap_or_default())

@@ -62,12 +62,9 @@ impl Rules {
         let is_hidden = |path: &PathBuf| name(path).starts_with('.');
         causes.retain(|path| path.is_dir() && !is_hidden(path));
         if causes.is_empty() {
-            errors.push(Error::new(
-                &shown(folder),
-                None,
-                "there is no cause in it: each cause is a folder with page.md and rules.yaml"
-                    .to_owned(),
-            ));
+            let says =
+                "there is no cause in it: each cause is a folder with page.md and rules.yaml";
+            errors.push(wrong(folder, says));
         }
         for cause in &causes {
             errors.extend(self.add_cause(cause).err());
@@ -76,9 +73,9 @@ impl Rules {
         for cause in &self.sites {
             let mut ids = cause.about().supersedes.iter();
             if let Some(unknown) = ids.find(|id| id.parse::<Cause>().is_err()) {
-                let path = shown(&folder.join(cause.id()).join("page.md"));
+                let path = folder.join(cause.id()).join("page.md");
                 let says = format!("it supersedes {unknown:?}, which is not the id of a cause");
-                errors.push(Error::new(&path, None, says));
+                errors.push(wrong(&path, says));
             }
         }
     }
@@ -90,7 +87,7 @@ impl Rules {
         for (name, texts) in file::parse_lists(&shown(path), &text)? {
             if self.lists.contains_key(&name) {
                 let says = format!("there is a list {name:?} already: give this one another name");
-                return Err(Error::new(&shown(path), None, says));
+                return Err(wrong(path, says));
             }
             self.lists.insert(name, texts);
         }
@@ -101,14 +98,15 @@ impl Rules {
         let cause = self.declare(folder)?;
         let rules = folder.join("rules.yaml");
         let Some(text) = read(&rules)? else {
-            let says = "it is missing: it says what supports the cause".to_owned();
-            return Err(Error::new(&shown(&rules), None, says));
+            return Err(wrong(
+                &rules,
+                "it is missing: it says what supports the cause",
+            ));
         };
         let before = self.count();
         self.add(Some(cause), &shown(&rules), &text)?;
         if self.count() == before {
-            let says = "there is no rule in it".to_owned();
-            return Err(Error::new(&shown(&rules), None, says));
+            return Err(wrong(&rules, "there is no rule in it"));
         }
         self.add_samples(cause, folder)
     }
@@ -131,7 +129,7 @@ impl Rules {
     /// The cause of a folder: one of the catalogue, or a new one with a page.
     fn declare(&mut self, folder: &Path) -> Result<Cause, Error> {
         let (id, path) = (name(folder), folder.join("page.md"));
-        let error = |says: String| Error::new(&shown(&path), None, says);
+        let error = |says: String| wrong(&path, says);
         let known = Cause::ALL.into_iter().find(|cause| cause.id() == id);
         match (known, read(&path)?) {
             (Some(cause), None) => Ok(cause),
@@ -165,7 +163,7 @@ fn shown(path: &Path) -> String {
 
 /// The text of a file, with line ends as on Linux; `None` if there is none.
 fn read(path: &Path) -> Result<Option<String>, Error> {
-    let error = |says: String| Err(Error::new(&shown(path), None, says));
+    let error = |says: String| Err(wrong(path, says));
     match std::fs::metadata(path) {
         Ok(file) if !file.is_file() => return error("it is not a regular file".to_owned()),
         Ok(file) if file.len() > MAX_FILE_BYTES => {
@@ -191,5 +189,9 @@ fn entries(folder: &Path) -> Result<Vec<PathBuf>, Error> {
 }
 
 fn unreadable(path: &Path, error: &std::io::Error) -> Error {
-    Error::new(&shown(path), None, format!("cannot be read: {error}"))
+    wrong(path, format!("cannot be read: {error}"))
+}
+
+fn wrong(path: &Path, says: impl Into<String>) -> Error {
+    Error::new(&shown(path), None, says.into())
 }

@@ -49,7 +49,6 @@ pub struct LineRule {
     /// It is usual in the first minute of a kubelet.
     #[serde(default)]
     pub usual_at_start: bool,
-    /// A number that is in the line.
     number: Option<Number>,
     /// What a finding says in place of the title; `{rest}` stands for what is after the text.
     headline: Option<String>,
@@ -81,7 +80,7 @@ impl Number {
 }
 
 /// A line that shows that something failed, and does not show why. It supports no cause.
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Failure {
     /// What is searched for. Case counts.
@@ -123,10 +122,11 @@ fn one() -> u64 {
 }
 
 impl LineRule {
-    /// Whether the version after the text, if it needs one, has the fault, and its number is meant.
     pub(super) fn holds(&self, line: &[u8]) -> bool {
-        let is_number = self.number.as_ref().is_none_or(|number| number.holds(line));
-        is_number
+        self.any.allow(line)
+            && self.all.are_all_in(line)
+            && !self.without.are_in(line)
+            && self.number.as_ref().is_none_or(|number| number.holds(line))
             && (!self.release || names_faulty_kernel(&text(line)))
             && self.runc.is_none_or(|fault| {
                 let mut places = memchr::memmem::find_iter(line, &self.text);
@@ -137,7 +137,6 @@ impl LineRule {
             })
     }
 
-    /// What a finding says of this line in place of the title.
     pub(crate) fn headline(&self, line: &[u8]) -> Option<String> {
         let headline = self.headline.as_deref()?;
         let rest = after(line, &self.text).map(|rest| {
@@ -148,7 +147,6 @@ impl LineRule {
         Some(headline.replace("{rest}", rest.trim_matches([' ', ':', '.', ','])))
     }
 
-    /// How sure this many lines are.
     pub(crate) fn confidence_of(&self, lines: u64) -> Confidence {
         match (self.repeated, lines) {
             (true, 1) => self.confidence.min(Confidence::Medium),
@@ -171,18 +169,18 @@ fn names_faulty_kernel(line: &str) -> bool {
 }
 
 impl Failure {
+    pub(super) fn holds(&self, line: &[u8]) -> bool {
+        self.any.allow(line) && self.all.are_all_in(line) && !self.without.are_in(line)
+    }
+
     /// The kubelet ends with a fatal error. No text is searched for: the form of the line shows it.
     pub(crate) fn fatal() -> Self {
         Self {
-            text: String::new(),
-            any: Texts::default(),
-            all: Texts::default(),
-            without: Texts::default(),
             says: "the kubelet, or another program that logs in the same way, exited with a fatal \
                    error"
                 .to_owned(),
             lines: 1,
-            counted: Counted::Together,
+            ..Self::default()
         }
     }
 }

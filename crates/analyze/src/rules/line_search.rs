@@ -1,13 +1,12 @@
 //! One search of a line for the texts of all rules, so that a line without any costs next to nothing.
 
-use std::sync::{Arc, LazyLock};
+use std::sync::LazyLock;
 
 use causes::Cause;
 
-use super::beside::Beside;
 use super::interest::{Interest, OF_FORM, interests};
 use super::search::Search;
-use super::{Failure, LineRule, Of, Rules};
+use super::{Failure, Of, Rules};
 
 /// The kubelet ends with a fatal error.
 pub(crate) static FATAL: LazyLock<Failure> = LazyLock::new(Failure::fatal);
@@ -15,7 +14,7 @@ pub(crate) static FATAL: LazyLock<Failure> = LazyLock::new(Failure::fatal);
 /// What was found in a line.
 #[derive(Clone, Debug, Default)]
 pub struct Found {
-    /// For [`LineSearch::rule`].
+    /// The rules on lines, by their index.
     pub rules: Vec<usize>,
     /// The cause of each of them.
     pub causes: Vec<Cause>,
@@ -36,63 +35,46 @@ impl Found {
         self.rules.is_empty() && self.interests == 0
     }
 
+    fn failed(&mut self, failure: &'static Failure, line: &[u8]) {
+        if self.failure.is_none() && failure.holds(line) {
+            self.failure = Some(failure);
+            self.interests |= Interest::Failure.bit();
+        }
+    }
+
     /// Whether it is of this interest.
     pub fn is(&self, interest: Interest) -> bool {
         self.interests & interest.bit() != 0
     }
 }
 
-/// The rules on lines, and the search for their texts.
+/// The search for the texts of the rules on lines.
 #[derive(Debug)]
-pub struct LineSearch {
-    rules: &'static Rules,
-    lines: Vec<Beside>,
-    failures: Vec<Beside>,
-    search: Search,
-}
+pub struct LineSearch(Search);
 
 impl LineSearch {
-    /// A search for the rules of this process.
-    pub fn new() -> Self {
-        Self::of(Rules::active())
-    }
-
-    /// The search for the rules of this process, which is made once.
-    pub fn active() -> Arc<Self> {
-        static ACTIVE: LazyLock<Arc<LineSearch>> = LazyLock::new(|| Arc::new(LineSearch::new()));
-        ACTIVE.clone()
-    }
-
-    pub(super) fn of(rules: &'static Rules) -> Self {
-        let lines = rules.lines.iter().map(|of| &of.rule);
-        let texts = lines.clone().map(|rule| rule.text.as_str());
-        let texts = texts.chain(interests().iter().map(|(text, _)| *text));
-        let texts = texts.chain(rules.failures.iter().map(|failure| failure.text.as_str()));
-        Self {
-            rules,
-            search: Search::new(texts.collect()),
-            lines: lines
-                .map(|rule| Beside::new(&rule.any, &rule.all, &rule.without))
-                .collect(),
-            failures: rules
-                .failures
-                .iter()
-                .map(|failure| Beside::new(&failure.any, &failure.all, &failure.without))
-                .collect(),
-        }
-    }
-
-    /// The rule of this index.
-    pub fn rule(&self, index: usize) -> &'static Of<LineRule> {
-        &self.rules.lines[index]
+    /// The search for the rules of this process.
+    pub fn active() -> &'static Self {
+        static ACTIVE: LazyLock<LineSearch> = LazyLock::new(|| {
+            let rules = Rules::active();
+            let texts = rules.lines.iter().map(|of| of.rule.text.as_str());
+            let texts = texts.chain(interests().iter().map(|(text, _)| *text));
+            let failures = rules.failures.iter();
+            LineSearch(Search::new(
+                texts
+                    .chain(failures.map(|rule| rule.text.as_str()))
+                    .collect(),
+            ))
+        });
+        &ACTIVE
     }
 
     /// All texts of all rules on lines.
     #[cfg(test)]
     pub(crate) fn texts(&self) -> impl Iterator<Item = &'static str> {
-        let lines = self.rules.lines.iter().map(|of| &of.rule);
+        let lines = Rules::active().lines.iter().map(|of| &of.rule);
         let lines = lines.map(|rule| (&rule.text, [&rule.any, &rule.all, &rule.without]));
-        let failures = self.rules.failures.iter();
+        let failures = Rules::active().failures.iter();
         let failures = failures.map(|rule| (&rule.text, [&rule.any, &rule.all, &rule.without]));
         let all = lines.chain(failures).flat_map(|(text, beside)| {
             let beside = beside.into_iter().flat_map(|texts| texts.iter());
@@ -103,35 +85,23 @@ impl LineSearch {
 
     /// What is in the line.
     pub fn find(&self, line: &[u8]) -> Found {
+        let rules = Rules::active();
         let mut found = Found::default();
-        self.search.each(line, |index| {
-            let Some(beside) = self.lines.get(index) else {
-                let index = index - self.lines.len();
+        self.0.each(line, |index| {
+            let Some(Of { cause, rule, .. }) = rules.lines.get(index) else {
+                let index = index - rules.lines.len();
                 match interests().get(index) {
                     Some((_, interest)) => found.interests |= interest.bit(),
-                    None => self.failed(index - interests().len(), line, &mut found),
+                    None => found.failed(&rules.failures[index - interests().len()], line),
                 }
                 return;
             };
-            if beside.holds(line) && self.rule(index).rule.holds(line) {
+            if rule.holds(line) {
                 found.rules.push(index);
-                found.causes.push(self.rule(index).cause);
+                found.causes.push(*cause);
             }
         });
         found
-    }
-
-    fn failed(&self, index: usize, line: &[u8], found: &mut Found) {
-        if found.failure.is_none() && self.failures[index].holds(line) {
-            found.failure = Some(&self.rules.failures[index]);
-            found.interests |= Interest::Failure.bit();
-        }
-    }
-}
-
-impl Default for LineSearch {
-    fn default() -> Self {
-        Self::new()
     }
 }
 
@@ -140,7 +110,7 @@ mod tests {
     use super::*;
 
     fn causes(line: &str) -> Vec<Cause> {
-        LineSearch::new().find(line.as_bytes()).causes
+        LineSearch::active().find(line.as_bytes()).causes
     }
 
     #[test]
@@ -220,7 +190,7 @@ mod tests {
     #[test]
     fn a_line_is_of_several_interests() {
         let line = "PLEG: Ignoring events for pod a/b: pleg was last seen active 4m";
-        let found = LineSearch::new().find(line.as_bytes());
+        let found = LineSearch::active().find(line.as_bytes());
         assert!(found.is(Interest::Pleg) && found.is(Interest::Call) && !found.is(Interest::Start));
     }
 }

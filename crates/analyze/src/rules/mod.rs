@@ -12,12 +12,10 @@
 //! use analyze::rules::LineSearch;
 //! use causes::Cause;
 //!
-//! let search = LineSearch::new();
-//! let found = search.find(b"accept4: too many open files; retrying in 1s");
+//! let found = LineSearch::active().find(b"accept4: too many open files; retrying in 1s");
 //! assert_eq!(found.causes, [Cause::FdOrInotifyExhausted]);
 //! ```
 
-mod beside;
 mod event;
 mod file;
 mod folder;
@@ -35,6 +33,7 @@ use std::sync::OnceLock;
 
 use causes::{Cause, catalogue};
 
+pub(crate) use event::Event;
 pub use event::{EventRule, Excuse};
 pub use interest::Interest;
 pub use line::{Counted, Failure, LineRule};
@@ -71,7 +70,8 @@ pub struct Of<R> {
 #[derive(Debug, Default)]
 pub struct Rules {
     lists: Lists,
-    pub(crate) lines: Vec<Of<LineRule>>,
+    /// Those on lines.
+    pub lines: Vec<Of<LineRule>>,
     pub(crate) failures: Vec<Failure>,
     pub(crate) events: Vec<Of<EventRule>>,
     /// Of events that support no cause, the first that holds counts.
@@ -80,7 +80,6 @@ pub struct Rules {
     built_in_lines: usize,
     /// How many of all rules are of the catalogue.
     built_in: usize,
-    /// The causes of sites.
     sites: Vec<Cause>,
     samples: Vec<Sample>,
     pub(crate) goroutines: Vec<Of<GoroutineRule>>,
@@ -123,7 +122,6 @@ impl Rules {
         &self.sites
     }
 
-    /// How many rules there are.
     fn count(&self) -> usize {
         self.lines.len()
             + self.failures.len()
@@ -154,12 +152,12 @@ impl Rules {
             file::read_json("causes/*/rules.yaml", catalogue::RULES)?;
         for (cause, of_cause) in of_causes {
             let path = format!("causes/{cause}/rules.yaml");
-            let of_cause = file::built_in(&path, of_cause, &rules.lists)?;
+            let of_cause = file::finish(&path, of_cause, &rules.lists)?;
             rules.add_all(Some(cause), &path, of_cause)?;
         }
         let path = "causes/failures.yaml";
         let failures = file::read_json(path, catalogue::FAILURES)?;
-        let failures = file::built_in(path, failures, &rules.lists)?;
+        let failures = file::finish(path, failures, &rules.lists)?;
         rules.add_all(None, path, failures)?;
         rules.built_in_lines = rules.lines.len();
         rules.built_in = rules.count();
@@ -185,34 +183,29 @@ impl Rules {
         rules: Vec<(u64, Rule)>,
     ) -> Result<(), Error> {
         for (line, rule) in rules {
+            let place = format!("{path}:{line}");
             let error = |says: &str| Err(Error::new(path, Some(line), says.to_owned()));
             match (rule, cause) {
-                (Rule::Line(rule), Some(cause)) => self.lines.push(of(cause, path, line, rule)),
-                (Rule::Goroutines(rule), Some(cause)) => {
-                    self.goroutines.push(of(cause, path, line, rule));
-                }
-                (Rule::KernelStack(rule), Some(cause)) => {
-                    self.kernel_stacks.push(of(cause, path, line, rule));
-                }
-                (Rule::Process(rule), Some(cause)) => {
-                    self.processes.push(of(cause, path, line, rule));
-                }
-                (Rule::Failure(rule), None) => self.failures.push(rule),
-                (Rule::Event(rule), Some(cause)) if rule.confidence.is_some() => {
-                    self.events.push(of(cause, path, line, rule));
-                }
-                (Rule::Event(rule), None) => self.failed_events.push(rule),
-                (Rule::Table(rule) | Rule::Figure(rule), Some(cause))
-                    if rule.confidence.is_some() =>
-                {
-                    self.tables.push(of(cause, path, line, rule));
-                }
-                (Rule::Table(rule) | Rule::Figure(rule), None) => self.failed_tables.push(rule),
-                (Rule::Event(_) | Rule::Table(_) | Rule::Figure(_), Some(_)) => {
+                (rule, Some(_)) if rule.lacks_confidence() => {
                     return error(
                         "`confidence` is missing: a rule in the folder of a cause needs it",
                     );
                 }
+                (Rule::Line(rule), Some(cause)) => self.lines.push(of(cause, place, rule)),
+                (Rule::Goroutines(rule), Some(cause)) => {
+                    self.goroutines.push(of(cause, place, rule))
+                }
+                (Rule::KernelStack(rule), Some(cause)) => {
+                    self.kernel_stacks.push(of(cause, place, rule))
+                }
+                (Rule::Process(rule), Some(cause)) => self.processes.push(of(cause, place, rule)),
+                (Rule::Event(rule), Some(cause)) => self.events.push(of(cause, place, rule)),
+                (Rule::Table(rule) | Rule::Figure(rule), Some(cause)) => {
+                    self.tables.push(of(cause, place, rule))
+                }
+                (Rule::Failure(rule), None) => self.failures.push(rule),
+                (Rule::Event(rule), None) => self.failed_events.push(rule),
+                (Rule::Table(rule) | Rule::Figure(rule), None) => self.failed_tables.push(rule),
                 (Rule::Failure(_), Some(_)) => {
                     return error(
                         "`on: failure` is only allowed in failures.yaml, beside the folders of causes: \
@@ -236,12 +229,8 @@ impl Rules {
     }
 }
 
-fn of<R>(cause: Cause, path: &str, line: u64, rule: R) -> Of<R> {
-    Of {
-        cause,
-        rule,
-        place: format!("{path}:{line}"),
-    }
+fn of<R>(cause: Cause, place: String, rule: R) -> Of<R> {
+    Of { cause, rule, place }
 }
 
 /// Rules were installed after something was read.

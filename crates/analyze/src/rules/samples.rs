@@ -39,11 +39,10 @@ impl Rules {
 
     /// The rules on lines that no sample has a line for.
     fn without_sample(&'static self) -> Vec<Error> {
-        let search = LineSearch::of(self);
         let mut seen = BTreeSet::new();
         for sample in self.samples.iter().filter(|sample| sample.hits) {
             if let Ok(text) = std::fs::read(&sample.path) {
-                let each = |line: &[u8], _| seen.extend(search.find(line).rules);
+                let each = |line: &[u8], _| seen.extend(LineSearch::active().find(line).rules);
                 // The text is in memory.
                 let _ = each_line(&text[..], each);
             }
@@ -58,7 +57,6 @@ impl Rules {
     }
 }
 
-/// What is wrong with a sample.
 fn wrong(sample: &Sample, now: WallTime) -> Option<Error> {
     let path = sample.path.display().to_string();
     let mut analyzer = Analyzer::new();
@@ -70,15 +68,9 @@ fn wrong(sample: &Sample, now: WallTime) -> Option<Error> {
     }
     let analysis = analyzer.finish();
     let cause = sample.cause;
-    let is_found = analysis
-        .findings
-        .iter()
-        .any(|finding| finding.cause == cause);
-    let others: Vec<&str> = analysis
-        .findings
-        .iter()
-        .map(|finding| finding.cause.id())
-        .collect();
+    let findings = analysis.findings.iter();
+    let others: Vec<&str> = findings.map(|finding| finding.cause.id()).collect();
+    let is_found = others.contains(&cause.id());
     let others = match others.is_empty() {
         true => "no other cause is".to_owned(),
         false => format!("these are: {}", others.join(", ")),

@@ -13,6 +13,8 @@
 
 use std::collections::HashSet;
 
+use causes::facts::facts;
+
 /// How many bytes are looked up at once.
 const PIECE: usize = 4;
 
@@ -31,25 +33,6 @@ const MAX_CANDIDATES: usize = 1024;
 const PIECES: usize = 1 << 16;
 const BUCKETS: usize = 1 << 12;
 
-/// Lines of every node, and the one of which an unhealthy node has most: a piece that also occurs in
-/// these is chosen only if the text has no better one.
-const USUAL: [&str; 13] = [
-    "kubelet.go:2055] \"Skipping pod synchronization\" err=\"PLEG is not healthy: pleg was last seen active 3m0.1s ago; threshold is 3m0s\"",
-    "kubelet.go:2055] \"SyncLoop (PLEG): event for pod\" pod=\"kube-system/\" event=&{ID: Type:ContainerStarted",
-    "reconciler_common.go:251] \"operationExecutor.VerifyControllerAttachedVolume started for volume",
-    "MountVolume.SetUp succeeded for volume \"kube-api-access-\" pod \"default/\" to the container",
-    "kuberuntime_manager.go: \"Generating status\" for the node",
-    "prober.go: \"Probe failed\" probeType=\"Readiness\" podUID= containerName= probeResult=failure output=",
-    "pod_workers.go:1301] \"Error syncing pod, skipping\" err=\"failed to \\\"StartContainer\\\" for \\\" with CrashLoopBackOff: back-off 5m0s restarting failed container=",
-    "pod_startup_latency_tracker.go: \"Observed pod startup duration\" podStartSLOduration= firstStartedPulling= +0000 UTC",
-    "systemd[1]: Started libcontainer container. Succeeded. Consumed CPU time. Reached target. cri-containerd- scope",
-    "time=\"2024-05-05T13:59:56.872880Z\" level=info msg=\"StartContainer for \\\" returns successfully\"",
-    "level=info msg=\"shim disconnected\" id= namespace=k8s.io cleaning up after shim disconnected",
-    "{\"ts\":1714917,\"caller\":\"kubelet/kubelet.go:2055\",\"msg\":\"\",\"v\":2,\"pod\":{\"name\":\"\",\"namespace\":\"\"},\"err\":\"rpc error: code = Unknown desc = \"}",
-    "message=\"PullImage \\\" from the runtime service failed\" kernel: [ 1.0] cni0: port entered forwarding state",
-];
-
-/// A piece of a text.
 #[derive(Clone, Copy, Debug)]
 struct Piece {
     bytes: [u8; PIECE],
@@ -58,7 +41,6 @@ struct Piece {
     offset: u16,
 }
 
-/// The texts, by their pieces.
 #[derive(Debug)]
 pub(super) struct Search {
     texts: Vec<&'static str>,
@@ -74,7 +56,9 @@ impl Search {
     /// A search for at most [`MAX_TEXTS`] texts, all of them of [`MIN_TEXT`] bytes or more.
     pub(super) fn new(texts: Vec<&'static str>) -> Self {
         assert!(texts.len() <= MAX_TEXTS, "too many texts");
-        let usual: HashSet<[u8; PIECE]> = USUAL.iter().flat_map(|line| windows(line)).collect();
+        let usual = facts().usual_lines.iter().flat_map(|line| windows(line));
+        // A piece that also occurs in these is chosen only if the text has no better one.
+        let usual: HashSet<[u8; PIECE]> = usual.collect();
         let mut pieces: Vec<Piece> = Vec::with_capacity(texts.len() * STRIDE);
         for (number, text) in (0..).zip(&texts) {
             assert!(text.len() >= MIN_TEXT, "{text:?} is too short");
@@ -203,7 +187,8 @@ mod tests {
 
     #[test]
     fn a_text_of_any_length_is_found() {
-        let usual = USUAL[0].repeat((1 << 16) / USUAL[0].len() + 1);
+        let usual = &facts().usual_lines[0];
+        let usual = usual.repeat((1 << 16) / usual.len() + 1);
         let text: &str = Box::leak(format!("{usual} the array is lost").into_boxed_str());
         assert_eq!(found(&Search::new(vec![text]), text), [0]);
     }

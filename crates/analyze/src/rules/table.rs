@@ -18,8 +18,11 @@ use crate::table::{Cell, TableRow, cells_of};
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct TableRule {
+    #[serde(alias = "figure")]
     pub(super) table: String,
-    /// What each of these cells contains.
+    /// The limits of a figure.
+    least: Option<Limit>,
+    most: Option<Limit>,
     #[serde(default)]
     pub(super) cells: BTreeMap<String, Condition>,
     /// How sure it is; a rule that supports no cause has none.
@@ -35,40 +38,6 @@ pub struct TableRule {
     beside: bool,
 }
 
-/// A figure with limits.
-#[derive(Debug, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub(super) struct FigureRule {
-    figure: String,
-    least: Option<Limit>,
-    most: Option<Limit>,
-    confidence: Option<Confidence>,
-    says: String,
-    headline: Option<String>,
-    advice: Option<String>,
-    #[serde(default)]
-    beside: bool,
-}
-
-impl From<FigureRule> for TableRule {
-    fn from(rule: FigureRule) -> Self {
-        let value = Condition {
-            least: rule.least,
-            most: rule.most,
-            ..Condition::default()
-        };
-        Self {
-            table: rule.figure,
-            cells: BTreeMap::from([("value".to_owned(), value)]),
-            confidence: rule.confidence,
-            says: rule.says,
-            headline: rule.headline,
-            advice: rule.advice,
-            beside: rule.beside,
-        }
-    }
-}
-
 /// What a cell contains. A row without the cell does not match if `least`, `above`, `is`, `any` or `fault`
 /// is set; a row with it does not if it must be `absent`.
 #[derive(Debug, Default, Deserialize)]
@@ -80,16 +49,12 @@ pub(super) struct Condition {
     below: Option<Limit>,
     #[serde(default)]
     absent: bool,
-    /// The text is like one of these patterns.
     #[serde(default)]
     pub(super) is: Texts,
-    /// One of these is in it, too.
     #[serde(default)]
     pub(super) any: Texts,
-    /// None of these is in it.
     #[serde(default)]
     pub(super) without: Texts,
-    /// It is a version that has this fault.
     fault: Option<Fault>,
 }
 
@@ -151,10 +116,9 @@ impl Condition {
                     && is(self.below, f64::lt, number)
             }
             Some(Cell::Text(text)) => {
-                let has = |part: &String| text.contains(part.as_str());
                 (self.is.is_empty() || self.is.iter().any(|pattern| is_like(text, pattern)))
-                    && (self.any.is_empty() || self.any.iter().any(has))
-                    && !self.without.iter().any(has)
+                    && self.any.allow(text.as_bytes())
+                    && !self.without.are_in(text.as_bytes())
                     && self
                         .fault
                         .is_none_or(|fault| has_fault(fault, text) == Some(true))
@@ -184,15 +148,37 @@ pub(crate) fn is_like(text: &str, pattern: &str) -> bool {
     end.map_or(rest.is_empty(), |end| rest.ends_with(end))
 }
 
-/// The names of the cells that are filled in.
 fn filled(sentence: &str) -> impl Iterator<Item = &str> {
     let names = sentence.split('{').skip(1);
     names.filter_map(|rest| Some(rest.split_once('}')?.0))
 }
 
 impl TableRule {
+    /// Puts the limits of a figure into its cell. The error is what is wrong, in a sentence.
+    pub(super) fn finish(&mut self, is_figure: bool) -> Result<(), String> {
+        let has_limits = self.least.is_some() || self.most.is_some();
+        match is_figure {
+            true if !self.cells.is_empty() => {
+                return Err("a figure has no `cells`: set `least` or `most`".to_owned());
+            }
+            true => {
+                let value = Condition {
+                    least: self.least,
+                    most: self.most,
+                    ..Condition::default()
+                };
+                self.cells = BTreeMap::from([("value".to_owned(), value)]);
+            }
+            false if has_limits => {
+                return Err("the limits of a table belong to one of its `cells`".to_owned());
+            }
+            false => {}
+        }
+        self.check(is_figure)
+    }
+
     /// What is wrong with it, in a sentence: a cell that the table does not have.
-    pub(super) fn check(&self, is_figure: bool) -> Result<(), String> {
+    fn check(&self, is_figure: bool) -> Result<(), String> {
         let name = &self.table;
         let Some(cells) = cells_of(name) else {
             let kind = if is_figure { "figure" } else { "table" };
@@ -204,18 +190,11 @@ impl TableRule {
                 names.join(", ")
             ));
         };
-        match (is_figure, cells == ["value"]) {
-            (true, false) => {
-                return Err(format!(
-                    "{name} is a table: write `on: table` and `table: {name}`"
-                ));
-            }
-            (false, true) => {
-                return Err(format!(
-                    "{name} is a figure: write `on: figure` and `figure: {name}`"
-                ));
-            }
-            _ => {}
+        if is_figure != (cells == ["value"]) {
+            let on = if is_figure { "table" } else { "figure" };
+            return Err(format!(
+                "{name} is a {on}: write `on: {on}` and `{on}: {name}`"
+            ));
         }
         let sentences = [
             Some(&self.says),
@@ -257,7 +236,6 @@ impl TableRule {
     }
 }
 
-/// What a row shows.
 #[derive(Debug)]
 pub(crate) enum Shown {
     /// Causes.

@@ -4,31 +4,32 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::Deref;
 
+use memchr::memmem::Finder;
 use serde::de::{self, Deserialize, Deserializer, SeqAccess, Visitor};
 
-/// The texts of each named list.
 pub(super) type Lists = BTreeMap<String, Vec<String>>;
 
 /// Texts of a rule: `[one, two]`, `$aList`, or both: `[$aList, another]`.
 #[derive(Clone, Debug, Default)]
-pub struct Texts(Vec<String>);
+pub struct Texts {
+    texts: Vec<String>,
+    /// The searches for them, prepared once: a log may repeat one line a million times.
+    finders: Vec<Finder<'static>>,
+}
 
 impl Deref for Texts {
     type Target = [String];
 
     fn deref(&self) -> &[String] {
-        &self.0
+        &self.texts
     }
 }
 
 impl Texts {
     /// Puts the texts of the lists in the place of their names. The error is a name without a list.
     pub(super) fn resolve(&mut self, lists: &Lists) -> Result<(), String> {
-        if !self.0.iter().any(|text| text.starts_with('$')) {
-            return Ok(());
-        }
         let mut all = Vec::new();
-        for text in std::mem::take(&mut self.0) {
+        for text in std::mem::take(&mut self.texts) {
             match text.strip_prefix('$') {
                 None => all.push(text),
                 // A text that begins with a dollar is written with two.
@@ -39,8 +40,31 @@ impl Texts {
                 },
             }
         }
-        self.0 = all;
+        *self = all.into();
         Ok(())
+    }
+
+    /// Whether there is no condition, or one of them is in the text.
+    pub(crate) fn allow(&self, text: &[u8]) -> bool {
+        self.is_empty() || self.are_in(text)
+    }
+
+    pub(crate) fn are_in(&self, text: &[u8]) -> bool {
+        self.finders.iter().any(|it| it.find(text).is_some())
+    }
+
+    pub(crate) fn are_all_in(&self, text: &[u8]) -> bool {
+        self.finders.iter().all(|it| it.find(text).is_some())
+    }
+}
+
+impl From<Vec<String>> for Texts {
+    fn from(texts: Vec<String>) -> Self {
+        let finders = texts.iter().map(|it| Finder::new(it).into_owned());
+        Self {
+            finders: finders.collect(),
+            texts,
+        }
     }
 }
 
@@ -56,7 +80,7 @@ impl<'de> Deserialize<'de> for Texts {
             }
 
             fn visit_str<E: de::Error>(self, text: &str) -> Result<Texts, E> {
-                Ok(Texts(vec![text.to_owned()]))
+                Ok(Texts::from(vec![text.to_owned()]))
             }
 
             fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Texts, A::Error> {
@@ -64,7 +88,7 @@ impl<'de> Deserialize<'de> for Texts {
                 while let Some(text) = items.next_element()? {
                     texts.push(text);
                 }
-                Ok(Texts(texts))
+                Ok(Texts::from(texts))
             }
         }
 

@@ -21,7 +21,7 @@
 //!     }
 //! }
 //! let (intervals, dropped) = intervals.end(None);
-//! let reading = read(intervals, dropped, &Around::default());
+//! let reading = read(&intervals, dropped, &Around::default());
 //! assert_eq!(reading.intervals.len(), 1);
 //! assert_eq!(reading.intervals[0].peak_seconds, 190.0);
 //! ```
@@ -86,7 +86,7 @@ pub struct PlegReading {
     /// Unhealthy intervals in order of time, without those of normal starts.
     pub intervals: Vec<Shown>,
     /// The number of intervals beyond the limit.
-    #[serde(skip_serializing_if = "is_zero")]
+    #[serde(skip_serializing_if = "crate::is_zero")]
     pub dropped_intervals: u64,
 }
 
@@ -107,17 +107,8 @@ pub struct Shown {
     pub host: String,
 }
 
-fn is_zero(number: &u64) -> bool {
-    *number == 0
-}
-
-/// Analyses the series of all inputs.
-pub fn read(intervals: Vec<Interval>, dropped: u64, around: &Around) -> PlegReading {
-    read_joined(&join_rotated(intervals), dropped, around)
-}
-
-/// The same of intervals that are joined already.
-pub(crate) fn read_joined(intervals: &[Interval], dropped: u64, around: &Around) -> PlegReading {
+/// Analyses the series of all inputs, whose intervals are joined already.
+pub fn read(intervals: &[Interval], dropped: u64, around: &Around) -> PlegReading {
     let pattern = pattern::of(intervals, around);
     let reading = reading::sentence(pattern, intervals, around);
     let faults = intervals.iter().filter(|interval| !interval.is_startup());

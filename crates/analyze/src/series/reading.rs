@@ -7,6 +7,7 @@ use pleg_text::WallTime;
 
 use super::pattern::{CALL_TIMEOUT, LONG, calls, is_multiple};
 use super::{Around, Interval, Pattern, SECOND};
+use crate::words::count;
 
 /// What this pattern shows, as a sentence.
 pub fn sentence(pattern: Pattern, intervals: &[Interval], around: &Around) -> String {
@@ -16,13 +17,8 @@ pub fn sentence(pattern: Pattern, intervals: &[Interval], around: &Around) -> St
     let is_of_many = matches!(pattern, Pattern::StuckContainers | Pattern::Overload);
     if is_of_many && lines < MIN_LINES {
         return format!(
-            "The PLEG is not healthy: the last relist was {} ago; {} no pattern.",
+            "The PLEG is not healthy: the last relist was {} ago; too few lines to show a pattern.",
             go(longest),
-            if lines == 1 {
-                "one line shows"
-            } else {
-                "two lines show"
-            },
         );
     }
     match pattern {
@@ -51,7 +47,7 @@ pub fn sentence(pattern: Pattern, intervals: &[Interval], around: &Around) -> St
         Pattern::Overload => format!(
             "{} of up to {} and of different lengths, each followed by a successful relist: \
              relists are slow, but nothing hangs.",
-            count(faults.len(), "unhealthy interval"),
+            count(faults.len() as u64, "unhealthy interval"),
             go(longest)
         ),
     }
@@ -129,7 +125,7 @@ fn stuck_containers(faults: &[&Interval], around: &Around) -> String {
     };
     let (low, high) = (peaks.iter().min().copied(), peaks.iter().max().copied());
     let (low, high) = (low.unwrap_or(0), high.unwrap_or(0));
-    let counted = count(faults.len(), "unhealthy interval");
+    let counted = count(faults.len() as u64, "unhealthy interval");
     let peaks = match go(low) == go(high) {
         true => format!("{counted} with a peak of {}", go(high)),
         false => format!("{counted} with peaks from {} to {}", go(low), go(high)),
@@ -160,13 +156,6 @@ fn lives(faults: &[&Interval]) -> usize {
     let mut lives: Vec<_> = faults.iter().map(|at| (&at.host, at.life)).collect();
     lives.dedup();
     lives.len()
-}
-
-fn count(number: usize, what: &str) -> String {
-    match number {
-        1 => format!("One {what}"),
-        _ => format!("{number} {what}s"),
-    }
 }
 
 /// Rounded to a tenth of a second.

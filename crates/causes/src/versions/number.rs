@@ -65,7 +65,6 @@ pub(super) fn without_epoch(text: &str) -> &str {
     text.split_once(':').map_or(text, |(_, rest)| rest)
 }
 
-/// The first number in a text.
 pub(super) fn first_number(text: &str) -> Option<u64> {
     words(text).first().copied()
 }

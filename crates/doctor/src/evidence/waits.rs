@@ -2,7 +2,7 @@
 
 use analyze::kernel::cause_of_long_wait;
 use analyze::line::rcu::{begins_stall, shows_pause};
-use analyze::rules::LineSearch;
+use analyze::rules::{LineSearch, Rules};
 use causes::Cause;
 use causes::finding::Confidence;
 
@@ -97,7 +97,6 @@ impl Said<'_> {
 
 /// The recent lines of the kernel's log that show this cause.
 pub(crate) fn kernel_lines(facts: &NodeFacts, cause: Cause) -> Vec<Said<'_>> {
-    let search = LineSearch::active();
     let lines: Vec<_> = facts.host.kernel_lines_of_last(RECENT_SECONDS).collect();
     // The kernel says only in a later line how long a stall was.
     let begins_pause = |at: usize| {
@@ -112,8 +111,11 @@ pub(crate) fn kernel_lines(facts: &NodeFacts, cause: Cause) -> Vec<Said<'_>> {
         .enumerate()
         .filter(|(at, _)| !begins_pause(*at));
     let said = said.filter_map(|(_, line)| {
-        let found = search.find(line.text.as_bytes());
-        let rules = found.rules.iter().map(|index| search.rule(*index));
+        let found = LineSearch::active().find(line.text.as_bytes());
+        let rules = found
+            .rules
+            .iter()
+            .map(|index| &Rules::active().lines[*index]);
         let confidence = rules
             .filter(|of| of.cause == cause)
             .map(|of| of.rule.confidence)

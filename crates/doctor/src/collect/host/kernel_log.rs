@@ -4,7 +4,7 @@ use std::io::{ErrorKind, Read};
 use std::path::Path;
 
 use analyze::kind::Writer;
-use analyze::rules::LineSearch;
+use analyze::rules::{LineSearch, Rules};
 
 use super::Host;
 use super::file::printable;
@@ -47,11 +47,11 @@ fn records(path: &Path) -> std::io::Result<Vec<u8>> {
 
 /// `6,339,5140900,-;text`: the third field is the time since boot in microseconds.
 fn relevant(records: &[u8]) -> Vec<KernelLine> {
-    let search = LineSearch::active();
+    let (search, rules) = (LineSearch::active(), Rules::active());
     let mut kept = Vec::new();
     for record in records.split(|byte| *byte == b'\n') {
         let found = search.find(record);
-        let of_kernel = |index: &usize| search.rule(*index).rule.writer == Writer::Kernel;
+        let of_kernel = |index: &usize| rules.lines[*index].rule.writer == Writer::Kernel;
         let is_relevant = found.rules.iter().any(of_kernel)
             || memchr::memmem::find(record, b" blocked for more than ").is_some();
         if !is_relevant {

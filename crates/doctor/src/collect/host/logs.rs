@@ -1,7 +1,6 @@
 //! The logs of the kubelet and the runtime: the journal, or files where there is none. Only lines that
 //! a rule is about are kept.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use analyze::line::calendar::Calendar;
@@ -47,7 +46,6 @@ pub(super) fn read(
         ..Stamp::default()
     });
     let mut reading = Reading {
-        search: LineSearch::active(),
         calendar,
         since,
         kubelets,
@@ -100,7 +98,6 @@ fn local_offset(host: &Host, now: WallTime) -> Option<i32> {
 }
 
 struct Reading {
-    search: Arc<LineSearch>,
     calendar: Calendar,
     /// In seconds since 1970.
     since: i64,
@@ -123,7 +120,7 @@ impl Reading {
             if self.is_of_kubelet(&carried) {
                 self.facts.kubelet_wrote = time.and_then(WallTime::from_unix_nanos);
             }
-            if self.search.find(line.as_bytes()).is_nothing() {
+            if LineSearch::active().find(line.as_bytes()).is_nothing() {
                 continue;
             }
             self.facts.lines.push(LogLine {

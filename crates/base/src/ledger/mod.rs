@@ -119,24 +119,25 @@ impl Ledger {
         if self.outstanding.len() + RESERVED_CALLS < self.window.size() {
             return true;
         }
-        let (total, in_window) = self.load();
-        total + RESERVED_CALLS < self.window.max() * STUCK_FACTOR
+        let (statuses, in_window) = self.load();
+        statuses + RESERVED_CALLS < self.window.max() * STUCK_FACTOR
             && in_window + RESERVED_CALLS < self.window.size()
     }
 
     /// Whether a witness may be sent. It may use a place that status calls leave free.
     pub fn has_room_for_witness(&self) -> bool {
-        let (total, in_window) = self.load();
-        total + RESERVED_CALLS <= self.window.max() * STUCK_FACTOR
+        let (statuses, in_window) = self.load();
+        statuses + RESERVED_CALLS <= self.window.max() * STUCK_FACTOR
             && in_window + RESERVED_CALLS <= self.window.max()
     }
 
-    /// How many calls are outstanding, and how many of them count towards the window.
+    /// How many status calls are outstanding, and how many of them count towards the window. Lists and
+    /// `Version` have places of their own.
     fn load(&self) -> (usize, usize) {
-        let sent = || self.sent();
-        let total = sent().count();
-        let stuck = sent().filter(|(_, entry, _)| entry.is_outlier()).count();
-        (total, total - stuck)
+        let statuses = || self.sent().filter(|((_, id), ..)| id.is_some());
+        let stuck = statuses().filter(|(_, entry, _)| entry.is_outlier());
+        let (all, stuck) = (statuses().count(), stuck.count());
+        (all, all - stuck)
     }
 
     /// Whether any call is outstanding. A postponed call is not.

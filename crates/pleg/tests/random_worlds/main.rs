@@ -77,7 +77,7 @@ const ODD_BEFORE: [u64; 18] = [
 ];
 
 /// In these something was wrong once.
-const WRONG_BEFORE: [u64; 20] = [
+const WRONG_BEFORE: [u64; 21] = [
     75,
     2_180,
     3_410,
@@ -98,6 +98,7 @@ const WRONG_BEFORE: [u64; 20] = [
     4_076_277_914_606_624_424,
     6_957_669_306_944_145_325,
     10_252_989_791_347_339_180,
+    11_245_864_216_372_026_005,
 ];
 
 /// A pod without faults of its own, whose deaths must never wait.

@@ -136,12 +136,10 @@ impl Relister {
     pub(crate) fn hurry_anyway(&mut self, time: Instant) {
         for list in List::BOTH {
             let lister = &mut self.lists[list];
-            let pause = match lister.is_too_large() {
-                true => TOO_LARGE_RETRY_PAUSE,
-                false => self.connection.pause(),
-            };
-            let earliest = lister.failed_at().map(|failed| failed + pause);
-            lister.make_due_by(earliest.map_or(time, |earliest| time.max(earliest)));
+            let failed_at = lister.failed_at().filter(|_| lister.is_too_large());
+            let earliest = failed_at.map(|failed| failed + TOO_LARGE_RETRY_PAUSE);
+            let time = earliest.map_or(time, |earliest| earliest.max(time));
+            lister.make_due_by(self.connection.losses.postponed(time));
         }
     }
 

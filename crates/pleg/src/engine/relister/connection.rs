@@ -1,8 +1,6 @@
 //! The connection to the runtime, as far as lists and `Version` show it: whether there is one, and
 //! to which runtime.
 
-use std::time::Duration;
-
 use tokio::time::Instant;
 
 use super::Relister;
@@ -23,7 +21,7 @@ pub(super) struct Connection {
     /// Whether the next lists are requested without an answer to `Version`.
     skips_version: bool,
     /// Lost connections soon after lists or `Version` were sent.
-    losses: Losses,
+    pub(super) losses: Losses,
     /// Why no list can be answered: there is no connection, or the server is no CRI runtime.
     pub(super) failure: Option<CallError>,
     /// When that was last found.
@@ -55,11 +53,6 @@ impl Connection {
         self.skips_version = false;
     }
 
-    /// How long lists wait after a loss.
-    pub(super) fn pause(&self) -> Duration {
-        self.losses.pause()
-    }
-
     /// Notes that no list can be answered. If the connection was lost again and again soon after the
     /// same calls were sent, it cannot be chance: then the error says which calls these are.
     fn fail(&mut self, error: &CallError, calls: &str, sent: Instant, now: Instant) {
@@ -68,7 +61,7 @@ impl Connection {
         }
         let is_crash = is_lost(error) && now < sent + CRASH_WITHIN;
         if is_crash {
-            self.losses.count();
+            self.losses.count(now);
         }
         self.failed_at = Some(now);
         self.failure = Some(match is_crash && self.losses.is_no_chance() {
@@ -215,7 +208,7 @@ impl Relister {
 
     /// Lists wait before they may cause the next loss.
     fn postpone(&mut self, now: Instant) {
-        let until = now + self.period.max(self.connection.pause());
+        let until = self.connection.losses.postponed(now + self.period);
         for list in List::BOTH {
             self.lists[list].postpone(until);
         }

@@ -181,10 +181,10 @@ impl Engine {
                 }
             }
             (Purpose::Birth, Answer::Sandbox(answer)) => {
-                self.on_sandbox_followed(&call.request, answer, now);
+                self.on_followed(&call.request, answer, now);
             }
             (Purpose::Birth, Answer::Container(answer)) => {
-                self.on_container_followed(&call.request, answer, now);
+                self.on_followed(&call.request, answer, now);
             }
             // Sandboxes and containers are requested for no other purpose.
             (_, Answer::Sandbox(_) | Answer::Container(_)) => {}

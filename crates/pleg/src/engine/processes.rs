@@ -54,9 +54,8 @@ pub(crate) struct Processes {
     unlisted: BTreeMap<Id, Instant>,
     /// The ids that are not live, for any reason.
     unwatched: BTreeSet<Id>,
-    /// The ids whose PID call is outstanding, and those whose status call after an exit is.
+    /// The ids whose PID call is outstanding.
     pid_calls: BTreeSet<Id>,
-    death_calls: BTreeSet<Id>,
 }
 
 #[derive(Debug)]
@@ -80,7 +79,6 @@ enum State {
         since: Instant,
         next: Instant,
         pause: Duration,
-        is_requested: bool,
         /// Whether the runtime has reported it as running after the exit.
         is_denied: bool,
     },
@@ -102,7 +100,6 @@ impl State {
             since: now,
             next: now + FIRST_DEATH_PAUSE,
             pause: FIRST_DEATH_PAUSE,
-            is_requested: false,
             is_denied: false,
         }
     }
@@ -163,11 +160,7 @@ impl Processes {
             set.remove(id);
         }
         self.unlisted.remove(id);
-        if self.watches.remove(id).is_none() {
-            return false;
-        }
-        self.death_calls.remove(id);
-        true
+        self.watches.remove(id).is_some()
     }
 
     /// Changes the state of a watch, and updates the sets.
@@ -208,7 +201,7 @@ impl Processes {
     }
 
     fn next_pid(&mut self, ledger: &Ledger) -> Option<(Call, About)> {
-        if count_unstuck(&self.pid_calls, ledger) >= PARALLEL_CALLS {
+        if count_awaited(&self.pid_calls, ledger) >= PARALLEL_CALLS {
             return None;
         }
         let free = |id: &&Id| !ledger.is_outstanding(&Request::Pid((*id).clone()).key());
@@ -373,15 +366,11 @@ impl Processes {
         let timed = self.dead.iter().chain(&self.refused);
         let timed = timed.filter_map(|id| self.watches.get(id));
         let alarms = timed.filter_map(|watch| match watch.state {
-            State::Dead {
-                is_requested: false,
-                next,
-                ..
-            } => Some(next),
+            State::Dead { next, .. } => Some(next),
             State::Refused { retry, .. } => retry,
             _ => None,
         });
-        // What is already due waits for room, which an answer makes, not time.
+        // What is already due is requested, or waits for room: an answer ends that, not time.
         alarms.filter(|time| *time > now).min()
     }
 
@@ -436,10 +425,11 @@ impl Processes {
     }
 }
 
-/// How many of these calls may still be answered. A stuck call takes no place from the others.
-fn count_unstuck(ids: &BTreeSet<Id>, ledger: &Ledger) -> usize {
-    let is_unstuck = |id: &&Id| !ledger.is_stuck(&Request::Pid((*id).clone()).key());
-    ids.iter().filter(is_unstuck).count()
+/// How many status calls of these containers may still be answered. A stuck call takes no place from
+/// the others.
+fn count_awaited(ids: &BTreeSet<Id>, ledger: &Ledger) -> usize {
+    let keys = ids.iter().map(|id| Request::Container(id.clone()).key());
+    keys.filter(|key| ledger.is_awaited(key)).count()
 }
 
 impl Watch {

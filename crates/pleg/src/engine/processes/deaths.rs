@@ -5,7 +5,7 @@ use std::sync::Arc;
 use base::ledger::Ledger;
 use tokio::time::Instant;
 
-use super::{Processes, State, count_unstuck};
+use super::{Processes, State, count_awaited};
 use crate::engine::call::{Call, Purpose, Request};
 use crate::engine::limits::{MAX_DOUBT_PAUSE, PARALLEL_CALLS, SETTLED_AFTER, SLOW_AFTER};
 use crate::model::id::{Id, PodRef, PodUid};
@@ -21,27 +21,23 @@ pub(crate) struct Contradiction {
 }
 
 impl Processes {
-    pub(super) fn next_death(&mut self, ledger: &Ledger, now: Instant) -> Option<(Call, About)> {
-        if count_unstuck(&self.death_calls, ledger) >= PARALLEL_CALLS {
+    pub(super) fn next_death(&self, ledger: &Ledger, now: Instant) -> Option<(Call, About)> {
+        if count_awaited(&self.dead, ledger) >= PARALLEL_CALLS {
             return None;
         }
         for id in &self.dead {
-            let Some(watch) = self.watches.get_mut(id) else {
-                continue;
-            };
-            let State::Dead {
-                next, is_requested, ..
-            } = &mut watch.state
-            else {
+            let Some(watch) = self.watches.get(id) else {
                 continue;
             };
             let request = Request::Container(id.clone());
-            if *is_requested || now < *next || ledger.is_outstanding(&request.key()) {
-                continue;
+            match watch.state {
+                State::Dead { next, .. }
+                    if now >= next && !ledger.is_outstanding(&request.key()) =>
+                {
+                    return Some(watch.call(request, Purpose::Death));
+                }
+                _ => {}
             }
-            *is_requested = true;
-            self.death_calls.insert(id.clone());
-            return Some(watch.call(request, Purpose::Death));
         }
         None
     }
@@ -71,25 +67,21 @@ impl Processes {
         runs: Option<bool>,
         now: Instant,
     ) -> Option<PodRef> {
-        self.death_calls.remove(id);
         let watch = self.watches.get_mut(id)?;
         let State::Dead {
             since,
             next,
             pause,
-            is_requested,
             is_denied,
             ..
         } = &mut watch.state
         else {
             return None;
         };
-        *is_requested = false;
         if runs == Some(false) {
-            self.dead.remove(id);
-            self.wanted.remove(id);
-            self.unwatched.remove(id);
-            return self.watches.remove(id).map(|watch| watch.pod);
+            let pod = watch.pod.clone();
+            self.forget(id);
+            return Some(pod);
         }
         *is_denied |= runs == Some(true);
         let contradicts = now >= *since + SETTLED_AFTER;

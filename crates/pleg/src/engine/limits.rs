@@ -189,10 +189,6 @@ pub(super) const MAX_BLAME_HOLD: Duration = seconds(3);
 /// the same time become overdue at the same time.
 pub(super) const REPORTED_TOGETHER_WITHIN: Duration = millis(100);
 
-/// How many unobserved pods are reported by name if no call explains them. It bounds the size of a
-/// report. Chosen.
-pub(super) const MAX_UNEXPLAINED_PODS: usize = 16;
-
 // The driver.
 
 /// How many events of the stream may wait in this process; further events are replaced by a relist.

@@ -10,7 +10,6 @@ use super::lists::PerList;
 use super::passes::{Awaited, Completion};
 use super::reporter::ObservationProgress;
 use super::state::Engine;
-use super::unobserved::UnobservedReason;
 use crate::model::id::PodUid;
 use crate::model::snapshot::Counts;
 use crate::model::wall_time::Moment;
@@ -110,12 +109,7 @@ impl Engine {
         if is_first && self.reporting.passes.has_given_up_all() {
             return None;
         }
-        let reasons = [
-            UnobservedReason::Fails,
-            UnobservedReason::NoRoom,
-            UnobservedReason::Contradicted,
-        ];
-        let mut unobserved = self.unobserved_for(&reasons, now.instant);
+        let mut unobserved = self.unobserved_unless_stuck(now.instant);
         // A list shows the current state of a pod whose call is stuck, unless the pod differs.
         let pending = match self.reporting.passes.kind() {
             Some(PassKind::List) => Some(self.pending()),
@@ -179,7 +173,6 @@ impl Engine {
         let is_settling = self.reporting.passes.is_open()
             || self.relister.is_catching_up()
             || self.reporting.coverage.uninspected > 0
-            || self.has_pending_inspections(now.instant)
             || overdue_pods.any(|uid| self.unobserved.differing.since(uid).is_some());
         let progress = ObservationProgress {
             is_settled: !is_settling,

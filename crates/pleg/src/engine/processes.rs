@@ -21,8 +21,6 @@ use tokio::time::Instant;
 
 mod deaths;
 
-pub(crate) use deaths::Contradiction;
-
 use super::call::{Call, Purpose, Request};
 use super::limits::{
     FIRST_DEATH_PAUSE, FIRST_UNWATCHED_PAUSE, MAX_RETRY_PAUSE, MAX_WITHHELD_PAUSE, PARALLEL_CALLS,
@@ -30,8 +28,10 @@ use super::limits::{
 use super::sweeper::about;
 use crate::kernel::Unwatched;
 use crate::model::id::{Id, PodRef};
+use crate::out::coverage::Failing;
+use crate::out::failure::InspectError;
 use crate::out::status_report::{BirthsStatus, KernelStatus};
-use crate::runtime::{About, CallError};
+use crate::runtime::{About, CallError, Rpc};
 
 const PID_LOST: &str = "the connection to the runtime was lost when its PID was requested";
 const PIDS_LOST: &str =
@@ -436,5 +436,18 @@ impl Watch {
     fn call(&self, request: Request, purpose: Purpose) -> (Call, About) {
         let about = about(&request, Some(&self.name), Some(&self.pod));
         (Call { request, purpose }, about)
+    }
+
+    /// A report that the kernel and the runtime disagree about this container.
+    fn failing(&self, id: &Id, error: InspectError, since: Instant) -> Failing {
+        Failing {
+            id: id.clone(),
+            call: Rpc::ContainerStatus,
+            container: Some(self.name.clone()),
+            pod: Some(self.pod.clone()),
+            error,
+            since,
+            unseen_since: since,
+        }
     }
 }

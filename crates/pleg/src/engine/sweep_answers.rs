@@ -7,7 +7,6 @@ use super::limits::OVERDUE_AT_LATEST;
 use super::lists::PerList;
 use super::state::Engine;
 use super::sweeper::Outcome;
-use super::unobserved::UnobservedReason;
 use crate::model::id::{HostId, PodUid};
 use crate::model::listed::ListedContainer;
 use crate::model::status::{SandboxStatus, Status};
@@ -158,7 +157,7 @@ impl Engine {
         };
         self.relister
             .note_observed_without(without, swept.begun.instant);
-        let mut unobserved = self.unobserved_for(&UnobservedReason::ALL, now.instant);
+        let mut unobserved = self.unobserved_unless_stuck(now.instant);
         unobserved.extend(swept.unobserved);
         // A stuck id that no list has shown may belong to a listed pod, according to the host. Then
         // that pod is not fully observed.

@@ -8,34 +8,14 @@ use super::call::Key;
 use super::differing::Differing;
 use super::doubts::Doubts;
 use super::failures::Failures;
-use super::limits::{
-    INSPECTION_OVERDUE_AFTER, MAX_UNEXPLAINED_PODS, RELAPSE_WITHIN, SETTLED_AFTER,
-};
-use super::processes::Contradiction;
+use super::limits::{INSPECTION_OVERDUE_AFTER, MIN_WINDOW, RELAPSE_WITHIN, SETTLED_AFTER};
 use super::state::Engine;
-use crate::model::id::{Id, PodRef, PodUid};
+use crate::model::id::PodUid;
 use crate::model::wall_time::Moment;
 use crate::out::coverage::Failing;
 use crate::out::failure::InspectError;
 use crate::out::health::INSPECTIONS_FAIL;
 use crate::runtime::{About, CallError, OutstandingCall, Rpc};
-
-/// Why a pod is not observed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum UnobservedReason {
-    /// One of its calls is stuck.
-    Stuck,
-    /// One of its calls fails, or its inspections do not end.
-    Fails,
-    /// No call can be sent for it, because the maximum number is outstanding.
-    NoRoom,
-    /// The runtime's list, its status and the kernel contradict each other.
-    Contradicted,
-}
-
-impl UnobservedReason {
-    pub(super) const ALL: [Self; 4] = [Self::Stuck, Self::Fails, Self::NoRoom, Self::Contradicted];
-}
 
 /// What is known about pods that are not observed.
 #[derive(Debug, Default)]
@@ -53,43 +33,23 @@ pub(super) struct Unobserved {
 }
 
 impl Engine {
-    /// The reasons for which pods are not observed now, by pod.
-    fn reasons(&self, now: Instant) -> impl Iterator<Item = (PodUid, UnobservedReason)> {
-        let stuck = self.stuck_status_calls().filter_map(|call| call.about.pod);
-        let failing = self.unobserved.failures.iter();
-        let failing = failing.filter_map(|failing| failing.pod.clone());
-        let contradicting = self
-            .unobserved
-            .doubts
-            .failing()
-            .filter_map(|failing| failing.pod);
-        let processes = &self.sources.processes;
-        let contradicted = processes.contradictions(now).chain(processes.unlisted(now));
-        let contradicted = contradicted.map(|contradiction| contradiction.pod);
-        let of = |reason| move |pod: PodRef| (pod.uid, reason);
-        let waiting_for_room = self.inspector.waiting_for_room().cloned();
-        // Before the first completed pass nothing has confirmed what a list shows.
-        let undecided = self.unobserved.doubts.needing_lists().cloned();
-        let undecided = undecided.filter(|_| self.reporting.passes.completed() == 0);
-        let stuck = stuck.map(of(UnobservedReason::Stuck));
-        stuck
-            .chain(failing.map(of(UnobservedReason::Fails)))
-            .chain(waiting_for_room.map(|uid| (uid, UnobservedReason::NoRoom)))
-            .chain(contradicting.map(of(UnobservedReason::Contradicted)))
-            .chain(undecided.map(|uid| (uid, UnobservedReason::Contradicted)))
-            .chain(contradicted.map(of(UnobservedReason::Contradicted)))
+    /// What fails: calls, and statuses that the kernel or the runtime's list contradicts.
+    pub(super) fn failing(&self, now: Instant) -> impl Iterator<Item = Failing> {
+        let (processes, doubts) = (&self.sources.processes, &self.unobserved.doubts);
+        let calls = self.unobserved.failures.iter().cloned();
+        let by_kernel = processes.contradictions(now).chain(processes.unlisted(now));
+        calls.chain(by_kernel).chain(doubts.failing())
     }
 
-    /// The pods that are not observed for one of these reasons.
-    pub(super) fn unobserved_for(
-        &self,
-        reasons: &[UnobservedReason],
-        now: Instant,
-    ) -> BTreeSet<PodUid> {
-        let found = self
-            .reasons(now)
-            .filter(|(_, reason)| reasons.contains(reason));
-        found.map(|(uid, _)| uid).collect()
+    /// The pods that are not observed now for another reason than a stuck call.
+    pub(super) fn unobserved_unless_stuck(&self, now: Instant) -> BTreeSet<PodUid> {
+        let failing = self.failing(now);
+        let failing = failing.filter_map(|failing| Some(failing.pod?.uid));
+        // Before the first completed pass nothing has confirmed what a list shows.
+        let undecided = self.unobserved.doubts.needing_lists();
+        let undecided = undecided.filter(|_| self.reporting.passes.completed() == 0);
+        let others = self.inspector.waiting_for_room().chain(undecided);
+        failing.chain(others.cloned()).collect()
     }
 
     /// The pods that are unobserved as of the last pass.
@@ -113,49 +73,14 @@ impl Engine {
             .chain(overdue.map(|(uid, _)| uid))
     }
 
-    /// Whether the inspection of a pod is under way that is unobserved without being stuck, failing
-    /// or waiting for room.
-    pub(super) fn has_pending_inspections(&self, now: Instant) -> bool {
-        let mut unobserved = self.unobserved_for_long(now).peekable();
-        if unobserved.peek().is_none() {
-            return false;
-        }
-        let reported = self.unobserved_for(
-            &[
-                UnobservedReason::Stuck,
-                UnobservedReason::Fails,
-                UnobservedReason::NoRoom,
-            ],
-            now,
-        );
-        unobserved.any(|uid| !reported.contains(uid))
-    }
-
     /// The stuck status calls, with the pods that wait for them.
     pub(super) fn stuck_status_calls(&self) -> impl Iterator<Item = OutstandingCall> {
         self.ledger.stuck(|uid| self.records.knows(uid))
     }
 
-    /// The containers whose process has ended and which the runtime reports as running.
-    pub(super) fn contradicted(&self, now: Instant) -> Vec<Failing> {
-        let contradictions = self.sources.processes.contradictions(now);
-        let error = |id| InspectError::Contradicted { id };
-        contradictions.map(|it| failing(it, error)).collect()
-    }
-
-    /// The containers whose process runs and which the runtime does not list any more.
-    pub(super) fn unlisted(&self, now: Instant) -> impl Iterator<Item = Failing> {
-        let unlisted = self.sources.processes.unlisted(now);
-        unlisted.map(|it| failing(it, |id| InspectError::Unlisted { id }))
-    }
-
     /// The first pods that have been unobserved for long although no call explains it. They are
     /// reported here, and are being inspected.
-    pub(super) fn unexplained(
-        &self,
-        is_reported: impl Fn(&PodUid) -> bool,
-        now: Instant,
-    ) -> Vec<Failing> {
+    pub(super) fn unexplained(&self, reported: &BTreeSet<PodUid>, now: Instant) -> Vec<Failing> {
         let Some(limit) = now.checked_sub(INSPECTIONS_FAIL) else {
             return Vec::new();
         };
@@ -166,10 +91,11 @@ impl Engine {
                 .is_some_and(|at| at <= limit)
         };
         let pods = self.unobserved.differing.unobserved_since(limit);
-        let pods = pods.filter(|(uid, _)| is_known(uid) && !is_reported(uid));
+        let pods = pods.filter(|(uid, _)| is_known(uid) && !reported.contains(*uid));
         let pods = pods
             .filter_map(|(uid, since)| self.failing_pod(uid, InspectError::NotSeen, since, since));
-        pods.take(MAX_UNEXPLAINED_PODS).collect()
+        // If more pods wait, the runtime is too slow, and they are only counted.
+        pods.take(MIN_WINDOW + 1).collect()
     }
 
     /// A pod that is not observed as a whole. It is identified by its newest sandbox, or by a
@@ -398,17 +324,5 @@ impl Engine {
         } else if let Some(failing) = self.failing_pod(uid, error, now.instant, unobserved_since) {
             self.note_failing(failing, now.instant);
         }
-    }
-}
-
-fn failing(contradiction: Contradiction, error: impl Fn(Id) -> InspectError) -> Failing {
-    Failing {
-        call: Rpc::ContainerStatus,
-        container: Some(contradiction.container),
-        pod: Some(contradiction.pod),
-        error: error(contradiction.id.clone()),
-        id: contradiction.id,
-        since: contradiction.since,
-        unseen_since: contradiction.since,
     }
 }

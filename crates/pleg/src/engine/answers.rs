@@ -132,6 +132,11 @@ impl Engine {
             ended: now.instant,
             source: Source::Sweep,
         };
+        if let Answer::Sandbox(Ok(status)) = &answer
+            && matches!(call.purpose, Purpose::Sweep(Some(_)) | Purpose::Inspect(..))
+        {
+            self.learn_containers(status, interval);
+        }
         match (call.purpose, answer) {
             // The answer itself is not used: its arrival is the evidence.
             (Purpose::Witness, _) => {}
@@ -139,27 +144,19 @@ impl Engine {
             (_, Answer::Sandboxes(answer)) => self.on_list(answer, interval, now),
             (_, Answer::Containers(answer)) => self.on_list(answer, interval, now),
             (Purpose::Sweep(uid), Answer::Sandbox(answer)) => {
-                if let (Some(_), Ok(status)) = (&uid, &answer) {
-                    self.learn_containers(status, interval);
-                }
                 self.on_swept(uid, &call.request, answer, interval, now);
             }
             (Purpose::Sweep(uid), Answer::Container(answer)) => {
                 self.on_swept(uid, &call.request, answer, interval, now);
             }
             (Purpose::Inspect(uid, number), Answer::Sandbox(answer)) => {
-                if let Ok(status) = &answer {
-                    self.learn_containers(status, interval);
-                }
-                let ended = self
-                    .inspector
-                    .on_status(&uid, number, &call.request, answer);
+                let ticket = (uid, number);
+                let ended = self.inspector.on_status(&ticket, &call.request, answer);
                 self.on_inspection(ended, now);
             }
             (Purpose::Inspect(uid, number), Answer::Container(answer)) => {
-                let ended = self
-                    .inspector
-                    .on_status(&uid, number, &call.request, answer);
+                let ticket = (uid, number);
+                let ended = self.inspector.on_status(&ticket, &call.request, answer);
                 self.on_inspection(ended, now);
             }
             (Purpose::Death, Answer::Container(answer)) => {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::call::List;
+use super::passes::Basis;
 use super::relister::ListRow;
 use super::state::Engine;
 use crate::model::event::Source;
@@ -149,7 +150,12 @@ impl Engine {
             sees_new_pods: true,
             sees_new_containers: true,
         });
-        self.begin_pass(begun, PassKind::List, last_ticket_before, now);
+        let basis = Basis {
+            begun,
+            kind: PassKind::List,
+            last_ticket_before,
+        };
+        self.begin_pass(basis, now);
         if !self.relister.are_late()
             && let Some(trust) = self.sources.streaming.trust()
         {

@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use super::call::List;
 use super::limits::SUSPECT_AFTER;
 use super::lists::PerList;
-use super::passes::{Awaited, Completion};
+use super::passes::{Awaited, Basis, Completion};
 use super::reporter::ObservationProgress;
 use super::state::Engine;
 use crate::model::id::PodUid;
@@ -20,33 +20,24 @@ use crate::out::record::Record;
 
 impl Engine {
     /// Begins a pass: its lists or its sweep are taken in, and the pods that differ are being
-    /// inspected. Inspections with tickets up to `last_ticket_before` were planned before.
-    pub(super) fn begin_pass(
-        &mut self,
-        begun: Moment,
-        kind: PassKind,
-        last_ticket_before: u64,
-        now: Moment,
-    ) {
+    /// inspected.
+    pub(super) fn begin_pass(&mut self, basis: Basis, now: Moment) {
         let (ledger, records, inspector) = (&self.ledger, &self.records, &self.inspector);
         let (overdue_pods, failures) = (&self.unobserved.overdue_pods, &self.unobserved.failures);
-        self.reporting
-            .passes
-            .begin(now.instant, begun, kind, last_ticket_before, || {
-                // The pass does not wait for pods that are reported already.
-                let mut reported: BTreeSet<PodUid> =
-                    inspector.waiting_for_room().cloned().collect();
-                reported.extend(overdue_pods.keys().cloned());
-                let stuck = ledger.stuck(|uid| records.knows(uid));
-                reported.extend(stuck.filter_map(|call| Some(call.about.pod?.uid)));
-                let inspecting = records.inspecting();
-                let waiting = inspecting - &reported;
-                Awaited {
-                    have_all_failed: waiting.iter().all(|uid| failures.of(uid).is_some()),
-                    given_up: inspecting & &reported,
-                    waiting,
-                }
-            });
+        self.reporting.passes.begin(basis, now.instant, || {
+            // The pass does not wait for pods that are reported already.
+            let mut reported: BTreeSet<PodUid> = inspector.waiting_for_room().cloned().collect();
+            reported.extend(overdue_pods.keys().cloned());
+            let stuck = ledger.stuck(|uid| records.knows(uid));
+            reported.extend(stuck.filter_map(|call| Some(call.about.pod?.uid)));
+            let inspecting = records.inspecting();
+            let waiting = inspecting - &reported;
+            Awaited {
+                have_all_failed: waiting.iter().all(|uid| failures.of(uid).is_some()),
+                given_up: inspecting & &reported,
+                waiting,
+            }
+        });
         let slow = self
             .unobserved
             .overdue_pods
@@ -152,7 +143,7 @@ impl Engine {
     pub(super) fn review(&mut self, now: Moment) {
         self.review_once(now);
         if let Some(next) = self.reporting.passes.take_next() {
-            self.begin_pass(next.begun, next.kind, next.last_ticket_before, now);
+            self.begin_pass(next, now);
             self.review_once(now);
         }
     }

@@ -5,6 +5,7 @@ use tokio::time::Instant;
 use super::call::Request;
 use super::limits::OVERDUE_AT_LATEST;
 use super::lists::PerList;
+use super::passes::Basis;
 use super::state::Engine;
 use super::sweeper::Outcome;
 use crate::model::id::{HostId, PodUid};
@@ -175,8 +176,12 @@ impl Engine {
             sees_new_containers: swept.sees_new_containers,
         });
         if has_observed_pod {
-            let last_ticket_before = self.records.newest_ticket();
-            self.begin_pass(swept.begun, PassKind::Sweep, last_ticket_before, now);
+            let basis = Basis {
+                begun: swept.begun,
+                kind: PassKind::Sweep,
+                last_ticket_before: self.records.newest_ticket(),
+            };
+            self.begin_pass(basis, now);
             self.complete_pass(now);
         }
     }

@@ -312,14 +312,14 @@ impl Engine {
 
     /// Notes that a pod as a whole is not observed, although its calls may be answered. If one of
     /// its calls is reported instead, only the pass gives the pod up.
-    pub(super) fn note_unobserved(
+    fn note_unobserved(
         &mut self,
         uid: &PodUid,
         error: InspectError,
         unobserved_since: Instant,
         now: Moment,
     ) {
-        if error.is_slowness() && self.is_call_reported(uid) {
+        if self.is_call_reported(uid) {
             self.reporting.passes.give_up(uid);
         } else if let Some(failing) = self.failing_pod(uid, error, now.instant, unobserved_since) {
             self.note_failing(failing, now.instant);

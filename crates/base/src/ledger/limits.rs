@@ -28,7 +28,8 @@ pub const OVERDUE_FACTOR: u32 = 4;
 
 /// The upper bound of every limit for a status call that is derived from the usual time: on the
 /// slowest runtime, a call that takes longer is overdue, and a sweep stops waiting for it. It is
-/// also the longest pause between two calls that check whether the runtime is back. Chosen.
+/// also the longest pause between two calls that check the same: whether the runtime answers, or
+/// whether it still reports what contradicts the kernel or its list. Chosen.
 pub const MAX_STATUS_OVERDUE: Duration = seconds(10);
 
 /// The same bound for a list, and for one sweep over all ids. Chosen.

@@ -19,7 +19,7 @@ use tokio::time::Instant;
 
 use super::call::{Call, Purpose, Request};
 use super::limits::{
-    FIRST_BIRTH_PAUSE, FIRST_UNWATCHED_PAUSE, MAX_BIRTH_PAUSE, MAX_UNKNOWN_IDS, PARALLEL_CALLS,
+    FIRST_BIRTH_PAUSE, FIRST_RETRY_PAUSE, MAX_BIRTH_PAUSE, MAX_UNKNOWN_IDS, PARALLEL_CALLS,
 };
 use super::sweeper::about;
 use crate::kernel::UnwatchedBirths;
@@ -112,7 +112,7 @@ impl Births {
     /// due.
     pub(crate) fn drop_finished(&mut self, is_known: impl Fn(&Id, Change) -> bool, now: Instant) {
         self.followed.retain(|id, followed| {
-            let is_old = now >= followed.since + FIRST_UNWATCHED_PAUSE;
+            let is_old = now >= followed.since + FIRST_RETRY_PAUSE;
             let has_become_known = now >= followed.next && is_known(id, followed.change);
             !is_old && !has_become_known
         });

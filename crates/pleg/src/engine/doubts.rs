@@ -2,8 +2,8 @@
 //! contradicts the list. Such a pod does not differ, so no relist would cause another inspection.
 //!
 //! ```text
-//!   found --exit code missing-----> inspected again after 0.5 s, 1 s ... five times
-//!     \-----contradicts the list--> inspected again after 0.5 s ... 8 s until it does not;
+//!   found --exit code missing-----> inspected again after 0.25 s, 0.5 s ... six times
+//!     \-----contradicts the list--> inspected again after 0.25 s ... 10 s until it does not;
 //!                                   failing, if lists that were requested since show the same
 //! ```
 //!
@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use tokio::time::Instant;
 
-use super::limits::{FIRST_DOUBT_PAUSE, MAX_DOUBT_PAUSE, MAX_EXIT_CODE_TRIES};
+use super::limits::{MAX_EXIT_CODE_TRIES, MAX_STATUS_OVERDUE, SLOW_AFTER};
 use crate::model::backoff::Backoff;
 use crate::model::id::{Id, PodUid};
 use crate::model::listed::{ContainerState, ListedPod, SandboxState};
@@ -252,7 +252,7 @@ impl Doubts {
 
 impl Doubt {
     fn new(contradicts: bool, now: Instant) -> Self {
-        let mut pauses = Backoff::new(FIRST_DOUBT_PAUSE, 2, MAX_DOUBT_PAUSE);
+        let mut pauses = Backoff::new(SLOW_AFTER, 2, MAX_STATUS_OVERDUE);
         Self {
             contradicts,
             first: now,

@@ -1,14 +1,14 @@
 //! Consecutive losses of the connection, each soon after the same call was sent.
 //!
 //! A runtime may crash on a list, on `Version`, on the event stream or on the status of one
-//! container. One loss may be chance. After two, the call is sent again only after a pause, and
+//! container, and does so before the call is suspect. One loss may be chance. After two, the call is sent again only after a pause, and
 //! each further pause is four times as long.
 
 use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::limits::FIRST_WITHHELD_PAUSE;
+use super::limits::SUSPECT_AFTER;
 use crate::model::backoff::Backoff;
 
 /// Consecutive losses, and until when the call is withheld because of them.
@@ -25,7 +25,7 @@ impl Losses {
     pub(super) fn new(longest: Duration) -> Self {
         Self {
             count: 0,
-            backoff: Backoff::new(FIRST_WITHHELD_PAUSE, 4, longest),
+            backoff: Backoff::new(SUSPECT_AFTER, 4, longest),
             until: None,
         }
     }

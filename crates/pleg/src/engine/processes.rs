@@ -23,7 +23,7 @@ mod deaths;
 
 use super::call::{Call, Purpose, Request};
 use super::limits::{
-    FIRST_DEATH_PAUSE, FIRST_UNWATCHED_PAUSE, MAX_RETRY_PAUSE, MAX_WITHHELD_PAUSE, PARALLEL_CALLS,
+    FIRST_DEATH_PAUSE, FIRST_RETRY_PAUSE, MAX_RETRY_PAUSE, MAX_WITHHELD_PAUSE, PARALLEL_CALLS,
 };
 use super::sweeper::about;
 use crate::kernel::Unwatched;
@@ -130,7 +130,7 @@ impl Processes {
                 pod: pod.clone(),
                 name: name.clone(),
                 state: State::Wanted {
-                    pause: FIRST_UNWATCHED_PAUSE,
+                    pause: FIRST_RETRY_PAUSE,
                 },
             };
             self.watches.insert(id.clone(), watch);
@@ -249,7 +249,7 @@ impl Processes {
         let (pause, restarted) = match &watch.state {
             State::Opening { pause, .. } => (*pause, None),
             State::Dead { pid, .. } if *pid != reported => {
-                (FIRST_UNWATCHED_PAUSE, Some(watch.pod.clone()))
+                (FIRST_RETRY_PAUSE, Some(watch.pod.clone()))
             }
             _ => return None,
         };
@@ -319,8 +319,7 @@ impl Processes {
             None => MAX_WITHHELD_PAUSE,
         };
         // The first process may have been opened after this attempt began.
-        let was_too_early =
-            pid.is_some() && self.has_opened_process && pause == FIRST_UNWATCHED_PAUSE;
+        let was_too_early = pid.is_some() && self.has_opened_process && pause == FIRST_RETRY_PAUSE;
         let wait = match was_too_early {
             true => Duration::ZERO,
             false => pause,

@@ -23,7 +23,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use tokio::time::Instant;
 
 use super::call::{Call, Key, Request};
-use super::limits::{CRASH_WITHIN, MAX_WITHHELD_PAUSE, RECONNECT_WITHIN};
+use super::limits::{MAX_WITHHELD_PAUSE, RECONNECT_WITHIN, SUSPECT_AFTER};
 use super::losses::Losses;
 use crate::model::id::Id;
 use crate::out::status_report::SuspectCall;
@@ -100,7 +100,7 @@ impl Quarantine {
         if request.key().1.is_none() {
             return;
         }
-        if now >= sent + CRASH_WITHIN {
+        if now >= sent + SUSPECT_AFTER {
             self.suspects.remove(request);
             return;
         }
@@ -141,7 +141,9 @@ impl Quarantine {
     /// Takes the quarantined call that has been outstanding for as long as a crash takes. It did
     /// not crash the runtime, but it may be stuck.
     pub(crate) fn take_survivor(&mut self, now: Instant) -> Option<Request> {
-        let (request, _) = self.sent.take_if(|(_, sent)| now >= *sent + CRASH_WITHIN)?;
+        let (request, _) = self
+            .sent
+            .take_if(|(_, sent)| now >= *sent + SUSPECT_AFTER)?;
         self.suspects.remove(&request);
         Some(request)
     }
@@ -184,7 +186,7 @@ impl Quarantine {
 
     /// When the next call may be sent if no call ends.
     pub(crate) fn alarm(&self) -> Option<Instant> {
-        let survives = self.sent.as_ref().map(|(_, sent)| *sent + CRASH_WITHIN);
+        let survives = self.sent.as_ref().map(|(_, sent)| *sent + SUSPECT_AFTER);
         let back = self.lost_at.map(|lost| lost + RECONNECT_WITHIN);
         survives.or(back.filter(|_| !self.waiting.is_empty()))
     }

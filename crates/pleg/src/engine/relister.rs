@@ -26,7 +26,7 @@ use newest::{Newest, Rows};
 use connection::Connection;
 
 use super::call::{List, Request};
-use super::limits::TOO_LARGE_RETRY_PAUSE;
+use super::limits::FIRST_RETRY_PAUSE;
 use super::list_times::ListTimes;
 use super::lister::Lister;
 use super::lists::PerList;
@@ -137,7 +137,7 @@ impl Relister {
         for list in List::BOTH {
             let lister = &mut self.lists[list];
             let failed_at = lister.failed_at().filter(|_| lister.is_too_large());
-            let earliest = failed_at.map(|failed| failed + TOO_LARGE_RETRY_PAUSE);
+            let earliest = failed_at.map(|failed| failed + FIRST_RETRY_PAUSE);
             let time = earliest.map_or(time, |earliest| earliest.max(time));
             lister.make_due_by(self.connection.losses.postponed(time));
         }

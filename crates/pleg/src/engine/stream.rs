@@ -13,8 +13,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::limits::{
-    FIRST_STREAM_PAUSE, MAX_RETRY_PAUSE, MAX_WITHHELD_PAUSE, SUSPECT_AFTER,
-    UNSUPPORTED_STREAM_PAUSE,
+    MAX_RETRY_PAUSE, MAX_WITHHELD_PAUSE, SLOW_AFTER, SUSPECT_AFTER, UNSUPPORTED_STREAM_PAUSE,
 };
 use super::losses::Losses;
 use super::stream_trust::StreamTrust;
@@ -82,7 +81,7 @@ impl Streaming {
         };
         Self {
             state,
-            pauses: Backoff::new(FIRST_STREAM_PAUSE, 2, MAX_RETRY_PAUSE),
+            pauses: Backoff::new(SLOW_AFTER, 2, MAX_RETRY_PAUSE),
             losses: Losses::new(MAX_WITHHELD_PAUSE),
             events: 0,
             missed: 0,
@@ -150,14 +149,13 @@ impl Streaming {
             self.losses.count(now);
         }
         let pause = self.pauses.next();
+        let unsupported = State::Unsupported {
+            next: now + UNSUPPORTED_STREAM_PAUSE,
+        };
         self.state = match result {
-            Err(CallError::Unimplemented(_)) => State::Unsupported {
-                next: now + UNSUPPORTED_STREAM_PAUSE,
-            },
+            Err(CallError::Unimplemented(_)) => unsupported,
             // CRI-O without `enable_pod_events`.
-            Ok(()) if lived.is_none() => State::Unsupported {
-                next: now + UNSUPPORTED_STREAM_PAUSE,
-            },
+            Ok(()) if lived.is_none() => unsupported,
             _ => State::Retrying {
                 next: self.losses.postponed(now + pause),
             },

@@ -5,7 +5,7 @@ use tokio::time::Instant;
 
 use super::{Processes, State, count_awaited};
 use crate::engine::call::{Call, Purpose, Request};
-use crate::engine::limits::{MAX_DOUBT_PAUSE, PARALLEL_CALLS, SETTLED_AFTER, SLOW_AFTER};
+use crate::engine::limits::{MAX_STATUS_OVERDUE, PARALLEL_CALLS, SETTLED_AFTER, SLOW_AFTER};
 use crate::model::id::{Id, PodRef, PodUid};
 use crate::out::coverage::Failing;
 use crate::out::failure::InspectError;
@@ -77,7 +77,7 @@ impl Processes {
         *is_denied |= runs == Some(true);
         let contradicts = now >= *since + SETTLED_AFTER;
         *pause = match contradicts {
-            true => MAX_DOUBT_PAUSE,
+            true => MAX_STATUS_OVERDUE,
             false => (*pause * 3 / 2).min(SLOW_AFTER),
         };
         *next = now + *pause;

@@ -5,7 +5,7 @@ use tokio::time::Instant;
 
 use super::Relister;
 use crate::engine::call::List;
-use crate::engine::limits::{CRASH_WITHIN, MAX_LOSS_PAUSE};
+use crate::engine::limits::{MAX_LOSS_PAUSE, SUSPECT_AFTER};
 use crate::engine::lister::Lister;
 use crate::engine::lists::PerList;
 use crate::engine::losses::Losses;
@@ -59,7 +59,7 @@ impl Connection {
         if self.failure.as_ref() != Some(error) {
             tracing::debug!("unable to list: {error}");
         }
-        let is_crash = is_lost(error) && now < sent + CRASH_WITHIN;
+        let is_crash = is_lost(error) && now < sent + SUSPECT_AFTER;
         if is_crash {
             self.losses.count(now);
         }

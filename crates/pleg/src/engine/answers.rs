@@ -78,7 +78,7 @@ impl Engine {
             return None;
         }
         let mut stuck = self
-            .stuck_status_calls()
+            .sent_and_stuck()
             .filter(|call| call.about.pod.is_none());
         let call = stuck.find(|call| (call.about.call, &call.about.id) == (key.0, &key.1))?;
         self.with_owner_from_host(call).about.pod.map(|pod| pod.uid)
@@ -196,7 +196,7 @@ impl Engine {
             }
             Answer::Container(Ok(mut status)) => {
                 // If the id is listed in two pods, its status holds for both.
-                let has_listed_it = |pod: &PodRef| self.is_listed(&pod.uid, &status.id);
+                let has_listed_it = |pod: &PodRef| self.records.is_listed(&pod.uid, &status.id);
                 if has_listed_it(requested) && status.pod.as_ref().is_some_and(has_listed_it) {
                     status.pod = Some(requested.clone());
                 }
@@ -216,7 +216,8 @@ impl Engine {
         let other = status
             .pod()
             .filter(|labelled| labelled.uid != requested.uid);
-        let Some(labelled) = other.filter(|_| self.is_listed(&requested.uid, status.id())) else {
+        let Some(labelled) = other.filter(|_| self.records.is_listed(&requested.uid, status.id()))
+        else {
             return Ok(status);
         };
         let text = format!(
@@ -224,12 +225,6 @@ impl Engine {
             status.id()
         );
         Err(CallError::Malformed(text.into()))
-    }
-
-    /// Whether the newest listing of the pod contains this id.
-    pub(super) fn is_listed(&self, uid: &PodUid, id: &Id) -> bool {
-        let listed = self.records.listed_as(uid);
-        listed.is_some_and(|pod| pod.names(id))
     }
 
     /// Watches a process. If it replaces an ended one, what is known of the pod is outdated.

@@ -78,8 +78,8 @@ impl Engine {
     }
 
     /// When a heartbeat is due although no list is overdue: while the stream is trusted, lists are
-    /// rare, and a quiet node causes no other calls. A kubelet is NotReady 30 s after its `Status` calls
-    /// began to fail, and the call costs the runtime less than a list. `None` without a connection.
+    /// rare, and a quiet node causes no other calls. A kubelet is NotReady 30 s after its `Status`
+    /// calls began to fail, and the call costs the runtime less than a list. `None` without a connection.
     pub(super) fn quiet_until(&self) -> Option<Instant> {
         let is_connected = !self.relister.needs_version();
         is_connected.then(|| self.ledger.last_answer() + MAX_STATUS_OVERDUE)

@@ -206,10 +206,8 @@ impl Engine {
         now: Instant,
     ) -> Option<InspectError> {
         let missing = last.containers.iter().map(|container| &container.id);
-        let listed = self.records.listed_as(uid);
-        let missing =
-            missing.filter(|id| !is_found(id) && listed.is_none_or(|listed| !listed.names(id)));
-        let processes = &mut self.sources.processes;
+        let (records, processes) = (&self.records, &mut self.sources.processes);
+        let missing = missing.filter(|id| !is_found(id) && !records.is_listed(uid, id));
         let running = missing.filter(|id| processes.unlist(id, now));
         let first = running.fold(None, |first, id| first.or(Some(id)));
         first.map(|id| InspectError::Unlisted { id: id.clone() })

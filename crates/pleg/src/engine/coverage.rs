@@ -126,9 +126,7 @@ impl Engine {
                 since: self.ledger.node_call(call).filter(|_| is_stuck)?,
             })
         });
-        let statuses = self.stuck_status_calls();
-        let statuses = statuses.map(|call| self.with_owner_from_host(call));
-        node.chain(statuses).collect()
+        node.chain(self.stuck_status_calls()).collect()
     }
 
     /// The call with a pod and a container name for people to read. If no list has shown the id
@@ -169,8 +167,7 @@ impl Engine {
             let (Some(pod), Some(id)) = (&call.about.pod, &call.about.id) else {
                 continue;
             };
-            let listed = self.records.listed_as(&pod.uid);
-            if listed.is_some_and(|pod| pod.names(id)) && self.records.differs(&pod.uid) {
+            if self.records.is_listed(&pod.uid, id) && self.records.differs(&pod.uid) {
                 let since = pods.entry(&pod.uid).or_insert(call.since);
                 *since = call.since.min(*since);
             }
@@ -178,26 +175,35 @@ impl Engine {
         pods.into_values().collect()
     }
 
+    /// The lists that do not show what is new now.
+    pub(super) fn unseen_lists(&self, now: Instant) -> PerList<bool> {
+        self.unusable(self.relister.unseen_lists(self.ages(now)))
+    }
+
+    /// Before a sweep is possible, one list alone is not used.
+    fn unusable(&self, missing: PerList<bool>) -> PerList<bool> {
+        let are_both = missing.any() && !self.can_sweep();
+        missing.map(|is_missing| is_missing || are_both)
+    }
+
     /// The unseen parts of the node now.
     pub(super) fn unseen_parts_now(&self, now: Instant) -> Vec<Blind> {
-        self.unseen_parts_without(self.relister.unseen_lists(self.ages(now)))
+        self.unseen_parts_without(self.unseen_lists(now))
     }
 
     /// The unseen parts of the node, now or when pods were last observed.
-    pub(super) fn unseen_parts(&self, ages: Ages) -> Vec<Blind> {
+    fn unseen_parts(&self, ages: Ages) -> Vec<Blind> {
         let unseen = self.relister.unseen_lists(ages);
-        self.unseen_parts_without(unseen.or(self.relister.outdated()))
+        self.unseen_parts_without(self.unusable(unseen.or(self.relister.outdated())))
     }
 
-    /// The unseen parts of the node while these lists are not available.
+    /// The unseen parts of the node without these lists.
     fn unseen_parts_without(&self, missing: PerList<bool>) -> Vec<Blind> {
-        // Before a sweep is possible, one list alone is not used.
-        let are_both_unusable = !self.can_sweep() && (missing.sandboxes || missing.containers);
         let containers =
             missing.containers && (missing.sandboxes || !self.sweeper.can_see_new_containers());
         let blind = [
-            (Blind::NewPods, missing.sandboxes || are_both_unusable),
-            (Blind::NewContainers, containers || are_both_unusable),
+            (Blind::NewPods, missing.sandboxes),
+            (Blind::NewContainers, containers),
         ];
         let blind = blind.into_iter().filter(|(_, is_blind)| *is_blind);
         blind.map(|(what, _)| what).collect()

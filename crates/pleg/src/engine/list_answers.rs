@@ -137,8 +137,7 @@ impl Engine {
         self.unobserved
             .failures
             .keep(&pending, begun.instant, |uid, id| {
-                let listed = records.listed_as(uid);
-                listed.is_some_and(|pod| pod.names(id))
+                records.is_listed(uid, id)
             });
         self.review_suspects(&pending);
         // The list and the status of these pods contradict each other, and the next status decides.

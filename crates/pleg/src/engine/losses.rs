@@ -1,8 +1,8 @@
 //! Consecutive losses of the connection, each soon after the same call was sent.
 //!
 //! A runtime may crash on a list, on `Version`, on the event stream or on the status of one
-//! container, and does so before the call is suspect. One loss may be chance. After two, the call is sent again only after a pause, and
-//! each further pause is four times as long.
+//! container, and does so before the call is suspect. One loss may be chance. After two, the call is
+//! sent again only after a pause, and each further pause is four times as long.
 
 use std::time::Duration;
 

@@ -6,7 +6,6 @@ use tokio::time::Instant;
 
 use super::call::List;
 use super::limits::SUSPECT_AFTER;
-use super::lists::PerList;
 use super::passes::{Awaited, Basis, Completion};
 use super::reporter::ObservationProgress;
 use super::state::Engine;
@@ -71,10 +70,7 @@ impl Engine {
                     let differing = &mut self.unobserved.differing;
                     differing.note_earlier(uid, pass.begun.instant);
                 }
-                let counts = match pass.kind {
-                    PassKind::List => self.relister.counts(),
-                    PassKind::Sweep => Counts::of(self.records.listed().map(AsRef::as_ref)),
-                };
+                let counts = Counts::of(self.records.listed().map(AsRef::as_ref));
                 self.measure(Measurement::Seen(pass, counts));
                 if is_first {
                     let synced = self.synced(now);
@@ -90,7 +86,7 @@ impl Engine {
         if self.records.listed().next().is_none() {
             // Only a list of sandboxes shows that there are no pods: a sweep requests only what is
             // known.
-            let unseen = self.relister.unseen_lists(self.ages(now.instant));
+            let unseen = self.unseen_lists(now.instant);
             let is_list = self.reporting.passes.kind() == Some(PassKind::List);
             return (is_list || !unseen.sandboxes).then_some(now);
         }
@@ -201,14 +197,8 @@ impl Engine {
 
     /// Notes that pods were observed as of `time` without the lists that are unavailable now.
     pub(super) fn note_observed_without_lists(&mut self, time: Instant, now: Instant) {
-        let unseen = self.relister.unseen_lists(self.ages(now));
-        // Before a sweep is possible, one list alone is not used.
-        let unusable = PerList {
-            sandboxes: !self.can_sweep(),
-            containers: !self.can_sweep(),
-        };
-        self.relister
-            .note_observed_without(unseen.or(unusable), time);
+        let unseen = self.unseen_lists(now);
+        self.relister.note_observed_without(unseen, time);
     }
 
     pub(super) fn synced(&self, now: Moment) -> Record {

@@ -34,7 +34,7 @@ use crate::config::Config;
 use crate::model::event::Source;
 use crate::model::grouping::Grouping;
 use crate::model::listed::{ListedContainer, ListedSandbox};
-use crate::model::snapshot::{Counts, Snapshot};
+use crate::model::snapshot::Snapshot;
 use crate::model::wall_time::Moment;
 use crate::out::kubelet_view::REQUEST_TIMEOUT;
 use crate::records::Interval;
@@ -68,8 +68,6 @@ struct Complete {
     before: Option<Instant>,
     /// The last one whose lists a kubelet could have received.
     for_kubelet: Option<Instant>,
-    /// How many pods and containers the last one showed.
-    counts: Counts,
 }
 
 impl Relister {
@@ -293,7 +291,6 @@ impl Relister {
                 true => Some(begun.instant),
                 false => self.complete.for_kubelet,
             },
-            counts: snapshot.counts,
         };
         Some((snapshot, begun))
     }
@@ -301,11 +298,6 @@ impl Relister {
     /// Whether a relist was ever complete.
     pub(crate) fn has_listed(&self) -> bool {
         self.complete.last.is_some()
-    }
-
-    /// How many pods and containers the last relist showed.
-    pub(crate) fn counts(&self) -> Counts {
-        self.complete.counts
     }
 
     /// As of when the last relist is complete.

@@ -73,8 +73,15 @@ impl Engine {
             .chain(overdue.map(|(uid, _)| uid))
     }
 
-    /// The stuck status calls, with the pods that wait for them.
+    /// The stuck status calls, with the pods that wait for them. A stuck id that no list has shown may
+    /// belong to a listed pod, according to the host.
     pub(super) fn stuck_status_calls(&self) -> impl Iterator<Item = OutstandingCall> {
+        let stuck = self.sent_and_stuck();
+        stuck.map(|call| self.with_owner_from_host(call))
+    }
+
+    /// The same, with what was known of each id when the call was sent.
+    pub(super) fn sent_and_stuck(&self) -> impl Iterator<Item = OutstandingCall> {
         self.ledger.stuck(|uid| self.records.knows(uid))
     }
 
@@ -170,14 +177,14 @@ impl Engine {
         let mut newly_stuck = Vec::new();
         let mut overdue = BTreeMap::new();
         let is_sweeping = self.missing(now.instant).any();
-        for call in self.stuck_status_calls() {
+        for call in self.sent_and_stuck() {
             let has_pod = call.about.pod.is_some();
             let call = self.with_owner_from_host(call);
             let (Some(pod), Some(id)) = (call.about.pod, call.about.id) else {
                 continue;
             };
             let key = (call.about.call, Some(id.clone()));
-            let is_swept = || is_sweeping && self.is_listed(&pod.uid, &id);
+            let is_swept = || is_sweeping && self.records.is_listed(&pod.uid, &id);
             if !has_pod || is_swept() || self.inspector.needs_answer(&pod.uid, &key) {
                 let error = || InspectError::Overdue {
                     call: call.about.call,

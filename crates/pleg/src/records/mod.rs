@@ -420,6 +420,12 @@ impl Records {
         (!listed.is_empty()).then_some(listed)
     }
 
+    /// Whether the pod, as last observed, contains this id.
+    pub fn is_listed(&self, uid: &PodUid, id: &Id) -> bool {
+        let listed = self.listed_as(uid);
+        listed.is_some_and(|pod| pod.names(id))
+    }
+
     /// Whether containers of this sandbox of the pod are listed.
     pub fn has_container_in(&self, uid: &PodUid, sandbox: &Id) -> bool {
         let listed = self.pods.get(uid).and_then(|record| record.listed.as_ref());

@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use tokio::time::Instant;
 
-use super::limits::{MAX_EXIT_CODE_TRIES, MAX_STATUS_OVERDUE, SLOW_AFTER};
+use super::limits::{MAX_STATUS_OVERDUE, SLOW_AFTER};
 use crate::model::backoff::Backoff;
 use crate::model::id::{Id, PodUid};
 use crate::model::listed::{ContainerState, ListedPod, SandboxState};
@@ -55,8 +55,6 @@ struct Doubt {
     contradicts: bool,
     /// When this doubt began.
     first: Instant,
-    /// How many inspections were made because of it.
-    tries: u32,
     pauses: Backoff,
     next: Next,
     /// The contradiction to report, once newer lists confirm it.
@@ -256,23 +254,22 @@ impl Doubt {
         Self {
             contradicts,
             first: now,
-            tries: 0,
             next: Next::At(now + pauses.next()),
             pauses,
             failing: None,
         }
     }
 
-    /// The id is still in doubt. Only an inspection that this doubt caused counts as a try.
+    /// The id is still in doubt. Only after an inspection that this doubt caused, the pause grows.
     fn retry_at(&mut self, found: &DoubtReason, now: Instant) {
         if self.next != Next::UnderWay {
             return;
         }
-        self.tries += 1;
-        let is_enough = self.tries >= MAX_EXIT_CODE_TRIES;
+        let pause = self.pauses.next();
         self.next = match found {
-            DoubtReason::LacksExitCode if is_enough => Next::Never,
-            _ => Next::At(now + self.pauses.next()),
+            // CRI-O reports -1 until the exit file exists, which may never happen.
+            DoubtReason::LacksExitCode if pause == MAX_STATUS_OVERDUE => Next::Never,
+            _ => Next::At(now + pause),
         };
     }
 }

@@ -36,8 +36,9 @@ pub(super) const PARALLEL_CALLS: usize = 8;
 /// of relists, one each second.
 pub(super) const REMEMBERED_LISTS: usize = 64;
 
-/// After a late list, the pause is at least its duration divided by this. Lists are the most
-/// expensive calls, so a slow runtime spends at most four fifths of its time on them. Chosen.
+/// After a late list, or a status call of a sweep, the pause is at least its duration divided by this.
+/// So a slow runtime spends at most four fifths of its time on lists, which are the most expensive
+/// calls. Chosen.
 pub(super) const SLOW_PAUSE_DIVISOR: u32 = 4;
 
 /// The longest pause before a list or `Version` that may crash the runtime. It is short, because
@@ -122,12 +123,6 @@ pub(super) const FIRST_BIRTH_PAUSE: Duration = millis(20);
 /// The longest pause before the status of a created container is requested again. Derived: a start
 /// is reported within 100 ms, and the status call needs its share.
 pub(super) const MAX_BIRTH_PAUSE: Duration = millis(80);
-
-// Statuses in doubt.
-
-/// How many times a missing exit code is requested again. CRI-O reports -1 until the exit file
-/// exists, which may never happen. Chosen: about 16 s in all.
-pub(super) const MAX_EXIT_CODE_TRIES: u32 = 6;
 
 // Reports.
 

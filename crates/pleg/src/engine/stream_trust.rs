@@ -209,6 +209,14 @@ mod tests {
     }
 
     #[test]
+    fn after_a_flood_of_hints_the_next_ones_still_count() {
+        let mut stream = Stream::new();
+        stream.announce(MAX_REMEMBERED_HINTS + 1);
+        assert!(stream.trust.hints.len() <= MAX_REMEMBERED_HINTS);
+        assert_eq!(stream.trust.due(), None, "no change is awaited");
+    }
+
+    #[test]
     fn a_hint_may_arrive_a_little_later_than_the_change() {
         let mut stream = Stream::new();
         stream

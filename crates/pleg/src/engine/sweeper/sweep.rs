@@ -7,7 +7,8 @@ use base::ledger::Ledger;
 use tokio::time::Instant;
 
 use super::super::limits::{
-    MAX_LIST_OVERDUE, MAX_STATUS_OVERDUE, PARALLEL_CALLS, SLOW_AFTER, SLOW_SWEEP_PACE, SWEEP_PACE,
+    MAX_LIST_OVERDUE, MAX_STATUS_OVERDUE, PARALLEL_CALLS, SLOW_AFTER, SLOW_PAUSE_DIVISOR,
+    SLOW_SWEEP_PACE, SWEEP_PACE,
 };
 use crate::engine::call::{Call, Key, List, Purpose, Request};
 use crate::engine::lists::PerList;
@@ -294,8 +295,8 @@ impl Sweep {
         self.answered += 1;
         if let Some(requested) = requested {
             self.as_of = requested.min(self.as_of);
-            let quarter = now.duration_since(requested) / 4;
-            self.pause = quarter.clamp(self.shortest_pause, self.longest_pause);
+            let pause = now.duration_since(requested) / SLOW_PAUSE_DIVISOR;
+            self.pause = pause.clamp(self.shortest_pause, self.longest_pause);
         }
     }
 

@@ -14,8 +14,9 @@ const fn seconds(seconds: u64) -> Duration {
 }
 
 /// The time without an answer after which a call is suspect. It is also the time without any answer
-/// after which the runtime has stalled, `Version` is sent as a heartbeat, and the window shrinks.
-/// Chosen: a healthy runtime answers each call within milliseconds.
+/// after which the runtime has stalled, `Version` is sent as a heartbeat, and the window shrinks. A
+/// runtime that crashes on a call does so before the call is suspect; such a call is first withheld for
+/// this time. Chosen: a healthy runtime answers each call within milliseconds.
 pub const SUSPECT_AFTER: Duration = seconds(1);
 
 /// How many later calls of the same kind must have been answered before a call is stuck. A slow
@@ -27,8 +28,10 @@ pub const STUCK_AFTER_LATER_ANSWERS: usize = 3;
 pub const OVERDUE_FACTOR: u32 = 4;
 
 /// The upper bound of every limit for a status call that is derived from the usual time: on the
-/// slowest runtime, a call that takes longer is overdue, and a sweep stops waiting for it. It is
-/// also the longest pause between two calls that check whether the runtime is back. Chosen.
+/// slowest runtime, a call that takes longer is overdue, and a sweep stops waiting for it. For this
+/// long sweeps also request an id again that was not found: it counts as removed only if it is not
+/// found twice. It is also the longest pause between two calls that check the same: whether the runtime
+/// answers, or whether it still reports what contradicts the kernel or its list. Chosen.
 pub const MAX_STATUS_OVERDUE: Duration = seconds(10);
 
 /// The same bound for a list, and for one sweep over all ids. Chosen.
@@ -39,8 +42,9 @@ pub const MAX_LIST_OVERDUE: Duration = seconds(30);
 pub const OVERDUE_AT_LATEST: Duration = millis(3500);
 
 /// The time after which a call or an inspection is slow, and no longer takes the place of another
-/// one. It is also the pause after a witness that failed. Chosen: a healthy runtime needs about 1
-/// ms for each call of an inspection.
+/// one. It is also the pause after a witness that failed, and the first pause before the event stream
+/// is opened again, a doubtful status is requested again, or lists replace hints that are not followed.
+/// Chosen: a healthy runtime needs about 1 ms for each call of an inspection.
 pub const SLOW_AFTER: Duration = millis(250);
 
 /// The lower bound of the window of outstanding status calls, which halves each second without any

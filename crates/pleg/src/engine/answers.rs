@@ -78,7 +78,7 @@ impl Engine {
             return None;
         }
         let mut stuck = self
-            .stuck_status_calls()
+            .sent_and_stuck()
             .filter(|call| call.about.pod.is_none());
         let call = stuck.find(|call| (call.about.call, &call.about.id) == (key.0, &key.1))?;
         self.with_owner_from_host(call).about.pod.map(|pod| pod.uid)
@@ -132,6 +132,11 @@ impl Engine {
             ended: now.instant,
             source: Source::Sweep,
         };
+        if let Answer::Sandbox(Ok(status)) = &answer
+            && matches!(call.purpose, Purpose::Sweep(Some(_)) | Purpose::Inspect(..))
+        {
+            self.learn_containers(status, interval);
+        }
         match (call.purpose, answer) {
             // The answer itself is not used: its arrival is the evidence.
             (Purpose::Witness, _) => {}
@@ -139,27 +144,19 @@ impl Engine {
             (_, Answer::Sandboxes(answer)) => self.on_list(answer, interval, now),
             (_, Answer::Containers(answer)) => self.on_list(answer, interval, now),
             (Purpose::Sweep(uid), Answer::Sandbox(answer)) => {
-                if let (Some(_), Ok(status)) = (&uid, &answer) {
-                    self.learn_containers(status, interval);
-                }
                 self.on_swept(uid, &call.request, answer, interval, now);
             }
             (Purpose::Sweep(uid), Answer::Container(answer)) => {
                 self.on_swept(uid, &call.request, answer, interval, now);
             }
             (Purpose::Inspect(uid, number), Answer::Sandbox(answer)) => {
-                if let Ok(status) = &answer {
-                    self.learn_containers(status, interval);
-                }
-                let ended = self
-                    .inspector
-                    .on_status(&uid, number, &call.request, answer);
+                let ticket = (uid, number);
+                let ended = self.inspector.on_status(&ticket, &call.request, answer);
                 self.on_inspection(ended, now);
             }
             (Purpose::Inspect(uid, number), Answer::Container(answer)) => {
-                let ended = self
-                    .inspector
-                    .on_status(&uid, number, &call.request, answer);
+                let ticket = (uid, number);
+                let ended = self.inspector.on_status(&ticket, &call.request, answer);
                 self.on_inspection(ended, now);
             }
             (Purpose::Death, Answer::Container(answer)) => {
@@ -181,10 +178,10 @@ impl Engine {
                 }
             }
             (Purpose::Birth, Answer::Sandbox(answer)) => {
-                self.on_sandbox_followed(&call.request, answer, now);
+                self.on_followed(&call.request, answer, now);
             }
             (Purpose::Birth, Answer::Container(answer)) => {
-                self.on_container_followed(&call.request, answer, now);
+                self.on_followed(&call.request, answer, now);
             }
             // Sandboxes and containers are requested for no other purpose.
             (_, Answer::Sandbox(_) | Answer::Container(_)) => {}
@@ -199,7 +196,7 @@ impl Engine {
             }
             Answer::Container(Ok(mut status)) => {
                 // If the id is listed in two pods, its status holds for both.
-                let has_listed_it = |pod: &PodRef| self.is_listed(&pod.uid, &status.id);
+                let has_listed_it = |pod: &PodRef| self.records.is_listed(&pod.uid, &status.id);
                 if has_listed_it(requested) && status.pod.as_ref().is_some_and(has_listed_it) {
                     status.pod = Some(requested.clone());
                 }
@@ -219,7 +216,8 @@ impl Engine {
         let other = status
             .pod()
             .filter(|labelled| labelled.uid != requested.uid);
-        let Some(labelled) = other.filter(|_| self.is_listed(&requested.uid, status.id())) else {
+        let Some(labelled) = other.filter(|_| self.records.is_listed(&requested.uid, status.id()))
+        else {
             return Ok(status);
         };
         let text = format!(
@@ -227,12 +225,6 @@ impl Engine {
             status.id()
         );
         Err(CallError::Malformed(text.into()))
-    }
-
-    /// Whether the newest listing of the pod contains this id.
-    pub(super) fn is_listed(&self, uid: &PodUid, id: &Id) -> bool {
-        let listed = self.records.listed_as(uid);
-        listed.is_some_and(|pod| pod.names(id))
     }
 
     /// Watches a process. If it replaces an ended one, what is known of the pod is outdated.

@@ -11,7 +11,7 @@
 //! and nothing more, so only a status shows what the id is. The hint causes an inspection, which is
 //! the fact.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use base::ledger::Ledger;
@@ -19,12 +19,13 @@ use tokio::time::Instant;
 
 use super::call::{Call, Purpose, Request};
 use super::limits::{
-    FIRST_BIRTH_PAUSE, FIRST_UNWATCHED_PAUSE, MAX_BIRTH_PAUSE, MAX_UNKNOWN_IDS, PARALLEL_CALLS,
+    FIRST_BIRTH_PAUSE, FIRST_RETRY_PAUSE, MAX_BIRTH_PAUSE, MAX_UNKNOWN_IDS, PARALLEL_CALLS,
 };
 use super::sweeper::about;
 use crate::kernel::UnwatchedBirths;
 use crate::model::id::Id;
 use crate::out::status_report::BirthsStatus;
+use crate::records::diff::State;
 use crate::runtime::About;
 
 /// What happened to the directory of an id.
@@ -40,7 +41,6 @@ pub(crate) struct Births {
     are_watched: bool,
     why: Option<UnwatchedBirths>,
     followed: BTreeMap<Id, Followed>,
-    requested: BTreeSet<Id>,
 }
 
 #[derive(Debug)]
@@ -53,6 +53,16 @@ struct Followed {
     is_sandbox_next: bool,
 }
 
+impl Followed {
+    /// The next call about this id.
+    fn request(&self, id: &Id) -> Request {
+        match self.is_sandbox_next {
+            false => Request::Container(id.clone()),
+            true => Request::Sandbox(id.clone()),
+        }
+    }
+}
+
 /// What a status showed of an id that is followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shown {
@@ -62,7 +72,7 @@ pub(crate) enum Shown {
     NotYet,
     /// There is no such container, or no such sandbox.
     NotFound,
-    /// An error, which shows nothing.
+    /// Nothing: an error, or the id is not followed any more.
     Nothing,
 }
 
@@ -102,47 +112,50 @@ impl Births {
     /// due.
     pub(crate) fn drop_finished(&mut self, is_known: impl Fn(&Id, Change) -> bool, now: Instant) {
         self.followed.retain(|id, followed| {
-            let is_old = now >= followed.since + FIRST_UNWATCHED_PAUSE;
+            let is_old = now >= followed.since + FIRST_RETRY_PAUSE;
             let has_become_known = now >= followed.next && is_known(id, followed.change);
             !is_old && !has_become_known
         });
     }
 
     /// The next call, if one is due.
-    pub(crate) fn next_call(&mut self, ledger: &Ledger, now: Instant) -> Option<(Call, About)> {
+    pub(crate) fn next_call(&self, ledger: &Ledger, now: Instant) -> Option<(Call, About)> {
         if self.followed.is_empty() || !ledger.has_room() {
             return None;
         }
-        if self.count_unstuck(ledger) >= PARALLEL_CALLS {
+        if self.count_awaited(ledger) >= PARALLEL_CALLS {
             return None;
         }
-        let (id, request) = self.followed.iter().find_map(|(id, followed)| {
-            let request = match followed.is_sandbox_next {
-                false => Request::Container(id.clone()),
-                true => Request::Sandbox(id.clone()),
-            };
-            let is_free = !self.requested.contains(id) && !ledger.is_outstanding(&request.key());
-            (now >= followed.next && is_free).then(|| (id.clone(), request))
+        let due = self.followed.iter();
+        let mut due = due.filter(|(_, followed)| now >= followed.next);
+        let request = due.find_map(|(id, followed)| {
+            let request = followed.request(id);
+            (!ledger.is_outstanding(&request.key())).then_some(request)
         })?;
         let about = about(&request, None, None);
-        self.requested.insert(id);
         let purpose = Purpose::Birth;
         Some((Call { request, purpose }, about))
     }
 
-    /// How many requested ids may still be answered. A stuck call takes no place from the others.
-    fn count_unstuck(&self, ledger: &Ledger) -> usize {
-        let is_stuck = |id: &Id| {
-            let requests = [Request::Container(id.clone()), Request::Sandbox(id.clone())];
-            let mut keys = requests.iter().map(Request::key);
-            keys.any(|key| ledger.is_stuck(&key))
-        };
-        self.requested.iter().filter(|id| !is_stuck(id)).count()
+    /// How many of the requested calls may still be answered. A stuck call takes no place from the
+    /// others.
+    fn count_awaited(&self, ledger: &Ledger) -> usize {
+        let requests = self.followed.iter();
+        let requests = requests.map(|(id, followed)| followed.request(id));
+        requests
+            .filter(|request| ledger.is_awaited(&request.key()))
+            .count()
     }
 
-    /// The change that is awaited of an id that is followed.
-    pub(crate) fn change(&self, id: &Id) -> Option<Change> {
-        self.followed.get(id).map(|followed| followed.change)
+    /// What a status that shows an id in this state means for the change that is awaited of it.
+    pub(crate) fn shown(&self, id: &Id, state: State) -> Shown {
+        let change = self.followed.get(id).map(|followed| followed.change);
+        match (change, state) {
+            (None, _) => Shown::Nothing,
+            (Some(Change::Appeared), State::Running | State::Exited) => Shown::Done,
+            (Some(Change::Disappeared), State::Exited | State::Unknown) => Shown::Done,
+            (Some(_), _) => Shown::NotYet,
+        }
     }
 
     /// A status call ended.
@@ -150,7 +163,6 @@ impl Births {
         let (_, Some(id)) = request.key() else {
             return;
         };
-        self.requested.remove(&id);
         let Some(followed) = self.followed.get_mut(&id) else {
             return;
         };
@@ -177,10 +189,8 @@ impl Births {
 
     /// When the next status call is due.
     pub(crate) fn alarm(&self, now: Instant) -> Option<Instant> {
-        let waiting = self.followed.iter();
-        let waiting = waiting.filter(|(id, _)| !self.requested.contains(*id));
-        // What is already due waits for room, which an answer makes, not time.
-        let alarms = waiting.map(|(_, followed)| followed.next);
+        let alarms = self.followed.values().map(|followed| followed.next);
+        // What is already due is requested, or waits for room: an answer ends that, not time.
         alarms.filter(|next| *next > now).min()
     }
 

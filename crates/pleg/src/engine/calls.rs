@@ -4,7 +4,7 @@
 use tokio::time::Instant;
 
 use super::call::{Call, Purpose, Request};
-use super::limits::{HEARTBEAT_AFTER, SUSPECT_AFTER};
+use super::limits::{MAX_STATUS_OVERDUE, SUSPECT_AFTER};
 use super::quarantine::Admission;
 use super::state::{Action, Engine};
 use super::sweeper::about;
@@ -78,10 +78,11 @@ impl Engine {
     }
 
     /// When a heartbeat is due although no list is overdue: while the stream is trusted, lists are
-    /// rare, and a quiet node causes no other calls. `None` without a connection.
+    /// rare, and a quiet node causes no other calls. A kubelet is NotReady 30 s after its `Status`
+    /// calls began to fail, and the call costs the runtime less than a list. `None` without a connection.
     pub(super) fn quiet_until(&self) -> Option<Instant> {
         let is_connected = !self.relister.needs_version();
-        is_connected.then(|| self.ledger.last_answer() + HEARTBEAT_AFTER)
+        is_connected.then(|| self.ledger.last_answer() + MAX_STATUS_OVERDUE)
     }
 
     /// Sends the quarantined call whose turn it is, before another call takes its place.

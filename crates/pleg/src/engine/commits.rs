@@ -8,7 +8,7 @@ use super::doubts::{Contradictions, Judged, contradictions};
 use super::inspector::Inspected;
 use super::state::{Action, Engine};
 use crate::model::event::{Event, EventType, Source};
-use crate::model::id::PodUid;
+use crate::model::id::{Id, PodUid};
 use crate::model::listed::ContainerState;
 use crate::model::status::{ContainerStatus, PodStatus};
 use crate::model::wall_time::{Moment, WallTime};
@@ -23,9 +23,9 @@ use crate::records::{Commit, Interval, Step};
 impl Engine {
     /// Removes or inspects a pod, as the records require. One whose processes run is not removed.
     pub(super) fn take_step(&mut self, uid: &PodUid, now: Moment) {
-        let listed = self.records.listed_as(uid);
-        if listed.is_none_or(|pod| pod.is_empty())
-            && let Some(error) = self.runs_unlisted(uid, None, now.instant)
+        if self.records.listed_as(uid).is_none()
+            && let known = self.out.reader.get(uid).status
+            && let Some(error) = self.runs_unlisted(uid, &known, |_| false, now.instant)
         {
             self.out.cache.set_error(uid, error, now.instant);
             self.hurry(now);
@@ -66,16 +66,16 @@ impl Engine {
             result,
         } = inspected;
         let uid = &ticket.uid;
-        let result =
-            result.and_then(
-                |status| match self.runs_unlisted(uid, Some(&status), now.instant) {
-                    None => Ok(status),
-                    Some(error) => Err(error),
-                },
-            );
+        let last_good = self.out.reader.get(uid).status;
+        let result = result.and_then(|status| {
+            let is_found = |id: &Id| status.contains(id);
+            match self.runs_unlisted(uid, &last_good, is_found, now.instant) {
+                None => Ok(status),
+                Some(error) => Err(error),
+            }
+        });
         match result {
             Ok(mut status) => {
-                let last_good = self.out.reader.get(uid).status;
                 status.keep_exit_codes_of(&last_good);
                 self.records.inspected(&ticket, &status, begun, now.instant);
                 // The pod may have been removed, and even created again, meanwhile. Then the result
@@ -195,23 +195,19 @@ impl Engine {
         }
     }
 
-    /// Why it is not believed that a pod has only the containers of this status, or that it does not
-    /// exist: a container runs that is neither in it nor listed. The runtime could not read its own
-    /// records.
+    /// Why it is not believed that a pod has only the containers that are found, or that it does not
+    /// exist: a container of the `last` status runs that is neither found nor listed. The runtime could
+    /// not read its own records.
     fn runs_unlisted(
         &mut self,
         uid: &PodUid,
-        status: Option<&PodStatus>,
+        last: &PodStatus,
+        is_found: impl Fn(&Id) -> bool,
         now: Instant,
     ) -> Option<InspectError> {
-        let known = self.out.reader.get(uid).status;
-        let missing = known.containers.iter().map(|container| &container.id);
-        let listed = self.records.listed_as(uid);
-        let missing = missing.filter(|id| {
-            status.is_none_or(|status| !status.contains(id))
-                && listed.is_none_or(|listed| !listed.names(id))
-        });
-        let processes = &mut self.sources.processes;
+        let missing = last.containers.iter().map(|container| &container.id);
+        let (records, processes) = (&self.records, &mut self.sources.processes);
+        let missing = missing.filter(|id| !is_found(id) && !records.is_listed(uid, id));
         let running = missing.filter(|id| processes.unlist(id, now));
         let first = running.fold(None, |first, id| first.or(Some(id)));
         first.map(|id| InspectError::Unlisted { id: id.clone() })

@@ -18,24 +18,14 @@ impl Engine {
         let instant = now.instant;
         let ages = self.ages(instant);
         self.relister.note_unavailable_lists(ages);
-        let contradicted = self.contradicted(instant);
         let mut dead = BTreeMap::<PodUid, BTreeSet<Id>>::new();
-        for failing in &contradicted {
-            if let Some(pod) = &failing.pod {
-                let ids = dead.entry(pod.uid.clone()).or_default();
-                ids.insert(failing.id.clone());
+        for Failing { id, pod, .. } in self.sources.processes.contradictions(instant) {
+            if let Some(pod) = pod {
+                dead.entry(pod.uid).or_default().insert(id);
             }
         }
         self.out.cache.set_dead(dead, instant);
-        let mut failing: Vec<Failing> = self
-            .unobserved
-            .failures
-            .iter()
-            .cloned()
-            .chain(contradicted)
-            .chain(self.unlisted(instant))
-            .chain(self.unobserved.doubts.failing())
-            .collect();
+        let mut failing: Vec<Failing> = self.failing(instant).collect();
         let overdue = self.relister.is_overdue(ages);
         let unresponsive_since = self.ledger.unresponsive_since();
         let unresponsive_since = unresponsive_since
@@ -51,25 +41,16 @@ impl Engine {
         let each_list = self.relister.each_list(ages);
         let is_unreachable = matches!(lists, Lists::Failed(CallError::Unavailable(_)));
         let cannot_list = stuck.iter().any(|call| call.about.call.is_list());
-        let reported = stuck.iter().map(|call| &call.about.pod);
-        let reported = reported.chain(failing.iter().map(|failing| &failing.pod));
-        let reported: BTreeSet<PodUid> = reported.flatten().map(|pod| pod.uid.clone()).collect();
         let waiting_for_room: BTreeSet<PodUid> =
             self.inspector.waiting_for_room().cloned().collect();
-        let is_reported = |uid: &PodUid| reported.contains(uid) || waiting_for_room.contains(uid);
-        let unobserved = self.unobserved_for_long(instant);
-        // The runtime does not report these exits yet.
-        let dead = self.sources.processes.dead().map(|(_, pod)| &pod.uid);
-        let unobserved = unobserved.chain(dead);
-        let unobserved: BTreeSet<&PodUid> = unobserved.filter(|uid| !is_reported(uid)).collect();
-        let failed = |uid: &PodUid| !is_reported(uid) && !unobserved.contains(uid);
-        let mut uninspected = unobserved.len() + self.out.reader.count_failed(failed);
         if !cannot_list && !has_overdue_status && !is_unreachable {
-            let unobserved = self.unexplained(is_reported, instant);
-            let pods = unobserved.iter().filter_map(|failing| failing.pod.as_ref());
-            let pods = pods.map(|pod| (pod.uid.clone(), instant));
+            let mut reported = pods_of(&stuck, &failing);
+            reported.extend(waiting_for_room.iter().cloned());
+            let unexplained = self.unexplained(&reported, instant);
+            let pods = pods_of(&[], &unexplained).into_iter();
+            let pods = pods.map(|uid| (uid, instant));
             self.unobserved.overdue_pods.extend(pods);
-            failing.extend(unobserved);
+            failing.extend(unexplained);
         }
         let is_slow = |failing: &Failing| failing.error.is_slowness();
         let slow = failing.iter().filter(|failing| is_slow(failing)).count();
@@ -78,19 +59,26 @@ impl Engine {
             self.unobserved.too_slow = Some(instant);
         }
         // The few pods that still wait are no more the cause than the others were.
-        let is_runtime_too_slow = self
-            .unobserved
-            .too_slow
-            .is_some_and(|last| instant < last + RELAPSE_WITHIN);
+        let too_slow = self.unobserved.too_slow;
+        let is_too_slow =
+            waiting > 0 && too_slow.is_some_and(|last| instant < last + RELAPSE_WITHIN);
         let statuses = match has_overdue_status {
             true => Statuses::Late,
-            false if waiting > 0 && is_runtime_too_slow => Statuses::TooSlow,
+            false if is_too_slow => Statuses::TooSlow,
             false => Statuses::InTime,
         };
-        if waiting > 0 && is_runtime_too_slow {
+        if is_too_slow {
             failing.retain(|failing| !is_slow(failing));
-            uninspected += slow;
         }
+        let mut reported = pods_of(&stuck, &failing);
+        reported.extend(waiting_for_room.iter().cloned());
+        // The runtime does not report these exits yet.
+        let dead = self.sources.processes.dead().map(|(_, pod)| &pod.uid);
+        let unobserved = self.unobserved_for_long(instant).chain(dead);
+        let unobserved: BTreeSet<&PodUid> =
+            unobserved.filter(|uid| !reported.contains(*uid)).collect();
+        let failed = |uid: &PodUid| !reported.contains(uid) && !unobserved.contains(uid);
+        let uninspected = unobserved.len() + self.out.reader.count_failed(failed);
         let kubelet_waits = self.kubelet_waits(&stuck, instant);
         let blind = self.unseen_parts(ages);
         self.out.cache.set_blind(!blind.is_empty());
@@ -138,9 +126,7 @@ impl Engine {
                 since: self.ledger.node_call(call).filter(|_| is_stuck)?,
             })
         });
-        let statuses = self.stuck_status_calls();
-        let statuses = statuses.map(|call| self.with_owner_from_host(call));
-        node.chain(statuses).collect()
+        node.chain(self.stuck_status_calls()).collect()
     }
 
     /// The call with a pod and a container name for people to read. If no list has shown the id
@@ -181,8 +167,7 @@ impl Engine {
             let (Some(pod), Some(id)) = (&call.about.pod, &call.about.id) else {
                 continue;
             };
-            let listed = self.records.listed_as(&pod.uid);
-            if listed.is_some_and(|pod| pod.names(id)) && self.records.differs(&pod.uid) {
+            if self.records.is_listed(&pod.uid, id) && self.records.differs(&pod.uid) {
                 let since = pods.entry(&pod.uid).or_insert(call.since);
                 *since = call.since.min(*since);
             }
@@ -190,28 +175,45 @@ impl Engine {
         pods.into_values().collect()
     }
 
+    /// The lists that do not show what is new now.
+    pub(super) fn unseen_lists(&self, now: Instant) -> PerList<bool> {
+        self.unusable(self.relister.unseen_lists(self.ages(now)))
+    }
+
+    /// Before a sweep is possible, one list alone is not used.
+    fn unusable(&self, missing: PerList<bool>) -> PerList<bool> {
+        let are_both = missing.any() && !self.can_sweep();
+        missing.map(|is_missing| is_missing || are_both)
+    }
+
     /// The unseen parts of the node now.
     pub(super) fn unseen_parts_now(&self, now: Instant) -> Vec<Blind> {
-        self.unseen_parts_without(self.relister.unseen_lists(self.ages(now)))
+        self.unseen_parts_without(self.unseen_lists(now))
     }
 
     /// The unseen parts of the node, now or when pods were last observed.
-    pub(super) fn unseen_parts(&self, ages: Ages) -> Vec<Blind> {
+    fn unseen_parts(&self, ages: Ages) -> Vec<Blind> {
         let unseen = self.relister.unseen_lists(ages);
-        self.unseen_parts_without(unseen.or(self.relister.outdated()))
+        self.unseen_parts_without(self.unusable(unseen.or(self.relister.outdated())))
     }
 
-    /// The unseen parts of the node while these lists are not available.
+    /// The unseen parts of the node without these lists.
     fn unseen_parts_without(&self, missing: PerList<bool>) -> Vec<Blind> {
-        // Before a sweep is possible, one list alone is not used.
-        let are_both_unusable = !self.can_sweep() && (missing.sandboxes || missing.containers);
         let containers =
             missing.containers && (missing.sandboxes || !self.sweeper.can_see_new_containers());
         let blind = [
-            (Blind::NewPods, missing.sandboxes || are_both_unusable),
-            (Blind::NewContainers, containers || are_both_unusable),
+            (Blind::NewPods, missing.sandboxes),
+            (Blind::NewContainers, containers),
         ];
         let blind = blind.into_iter().filter(|(_, is_blind)| *is_blind);
         blind.map(|(what, _)| what).collect()
     }
+}
+
+/// The pods of these calls.
+fn pods_of(stuck: &[OutstandingCall], failing: &[Failing]) -> BTreeSet<PodUid> {
+    let stuck = stuck.iter().map(|call| &call.about.pod);
+    let failing = failing.iter().map(|failing| &failing.pod);
+    let pods = stuck.chain(failing).flatten();
+    pods.map(|pod| pod.uid.clone()).collect()
 }

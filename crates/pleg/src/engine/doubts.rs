@@ -2,8 +2,8 @@
 //! contradicts the list. Such a pod does not differ, so no relist would cause another inspection.
 //!
 //! ```text
-//!   found --exit code missing-----> inspected again after 0.5 s, 1 s ... five times
-//!     \-----contradicts the list--> inspected again after 0.5 s ... 8 s until it does not;
+//!   found --exit code missing-----> inspected again after 0.25 s, 0.5 s ... six times
+//!     \-----contradicts the list--> inspected again after 0.25 s ... 10 s until it does not;
 //!                                   failing, if lists that were requested since show the same
 //! ```
 //!
@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use tokio::time::Instant;
 
-use super::limits::{FIRST_DOUBT_PAUSE, MAX_DOUBT_PAUSE, MAX_EXIT_CODE_TRIES};
+use super::limits::{MAX_STATUS_OVERDUE, SLOW_AFTER};
 use crate::model::backoff::Backoff;
 use crate::model::id::{Id, PodUid};
 use crate::model::listed::{ContainerState, ListedPod, SandboxState};
@@ -55,8 +55,6 @@ struct Doubt {
     contradicts: bool,
     /// When this doubt began.
     first: Instant,
-    /// How many inspections were made because of it.
-    tries: u32,
     pauses: Backoff,
     next: Next,
     /// The contradiction to report, once newer lists confirm it.
@@ -252,27 +250,26 @@ impl Doubts {
 
 impl Doubt {
     fn new(contradicts: bool, now: Instant) -> Self {
-        let mut pauses = Backoff::new(FIRST_DOUBT_PAUSE, 2, MAX_DOUBT_PAUSE);
+        let mut pauses = Backoff::new(SLOW_AFTER, 2, MAX_STATUS_OVERDUE);
         Self {
             contradicts,
             first: now,
-            tries: 0,
             next: Next::At(now + pauses.next()),
             pauses,
             failing: None,
         }
     }
 
-    /// The id is still in doubt. Only an inspection that this doubt caused counts as a try.
+    /// The id is still in doubt. Only after an inspection that this doubt caused, the pause grows.
     fn retry_at(&mut self, found: &DoubtReason, now: Instant) {
         if self.next != Next::UnderWay {
             return;
         }
-        self.tries += 1;
-        let is_enough = self.tries >= MAX_EXIT_CODE_TRIES;
+        let pause = self.pauses.next();
         self.next = match found {
-            DoubtReason::LacksExitCode if is_enough => Next::Never,
-            _ => Next::At(now + self.pauses.next()),
+            // CRI-O reports -1 until the exit file exists, which may never happen.
+            DoubtReason::LacksExitCode if pause == MAX_STATUS_OVERDUE => Next::Never,
+            _ => Next::At(now + pause),
         };
     }
 }

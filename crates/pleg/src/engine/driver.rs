@@ -15,9 +15,7 @@ use tokio::task::{AbortHandle, JoinError, JoinSet, yield_now};
 use tokio::time::{Instant, sleep_until};
 
 use super::call::{Answered, Call};
-use super::limits::{
-    MAX_INPUTS_PER_TURN, MAX_UNREAD_EVENTS, MIN_SLEEP, PAUSED_AFTER, STATUS_HELD_FOR,
-};
+use super::limits::{MAX_UNREAD_EVENTS, MIN_SLEEP, PAUSED_AFTER, STATUS_HELD_FOR};
 use super::state::{Action, Engine, Input};
 use crate::config::{Config, Environment};
 use crate::model::id::{Id, PodUid};
@@ -166,10 +164,7 @@ impl<R: Runtime> Driver<R> {
                     self.held_commands.push(command);
                 }
                 Next::Command(command) => self.on_command(command),
-                Next::Input(input) => {
-                    self.step(input);
-                    self.take_in_waiting();
-                }
+                Next::Input(input) => self.step(input),
             }
             let now = self.now().instant;
             if self.held_until().is_none_or(|until| now >= until) {
@@ -191,18 +186,6 @@ impl<R: Runtime> Driver<R> {
     fn held_until(&self) -> Option<Instant> {
         let until = self.engine.status_held_until()?;
         Some(until.min(self.held_since + STATUS_HELD_FOR))
-    }
-
-    fn take_in_waiting(&mut self) {
-        for _ in 0..MAX_INPUTS_PER_TURN {
-            if self.is_turn_long(self.clock.now()) {
-                return;
-            }
-            let Ok(input) = self.inbox.try_recv() else {
-                return;
-            };
-            self.step(input);
-        }
     }
 
     /// Begins a turn that was to begin at `expected`. A large delay is time in which this process

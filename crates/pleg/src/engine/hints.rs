@@ -1,6 +1,6 @@
 //! Hints of the runtime's event stream.
 
-use super::limits::{RELIST_FOR_HINTS_WITHIN, UNKNOWN_POD_COST};
+use super::limits::{SLOW_AFTER, UNKNOWN_POD_COST};
 use super::state::Engine;
 use crate::config::Mode;
 use crate::model::event::Source;
@@ -88,9 +88,9 @@ impl Engine {
         self.list_soon(now);
     }
 
-    /// Makes a relist due soon that replaces dropped hints.
+    /// Makes a relist due soon that replaces dropped hints: a burst of events ends within this time.
     pub(super) fn list_soon(&mut self, now: Moment) {
-        let soon = RELIST_FOR_HINTS_WITHIN.min(self.config.relist_period);
+        let soon = SLOW_AFTER.min(self.config.relist_period);
         self.relister.hurry(now.instant + soon);
     }
 

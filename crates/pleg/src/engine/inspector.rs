@@ -145,13 +145,11 @@ impl Inspector {
     /// Takes in a status. Returns the inspection if this was its last call.
     pub(crate) fn on_status<S: Status>(
         &mut self,
-        uid: &PodUid,
-        number: u64,
+        key: &(PodUid, u64),
         request: &Request,
         answer: Result<S, CallError>,
     ) -> Option<Inspected> {
-        let key = (uid.clone(), number);
-        let inspection = self.active.get_mut(&key)?;
+        let inspection = self.active.get_mut(key)?;
         if !inspection.outstanding.remove(&request.key()) {
             return None;
         }
@@ -162,7 +160,9 @@ impl Inspector {
                 S::of_mut(&mut inspection.found).push(status.shown());
             }
         }
-        self.end_if_over(&key)
+        let is_over = inspection.is_over();
+        let inspection = is_over.then(|| self.active.remove(key))?;
+        inspection.map(Inspection::end)
     }
 
     /// Another call found that a container has exited: the inspections of its pod use that too.
@@ -180,12 +180,6 @@ impl Inspector {
             inspection.outstanding.remove(key);
             inspection.to_send.retain(|request| request.key() != *key);
         }
-    }
-
-    fn end_if_over(&mut self, key: &(PodUid, u64)) -> Option<Inspected> {
-        let is_over = self.active.get(key).is_some_and(Inspection::is_over);
-        let inspection = is_over.then(|| self.active.remove(key))?;
-        inspection.map(Inspection::end)
     }
 
     /// The exits that slow inspections have found, each once, with the time at which the inspection

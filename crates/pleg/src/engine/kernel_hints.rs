@@ -8,10 +8,11 @@ use super::call::Request;
 use super::processes::Processes;
 use super::state::Engine;
 use crate::kernel::{Birth, Unwatched};
-use crate::model::id::{Id, PodRef};
-use crate::model::listed::{ContainerState, SandboxState};
-use crate::model::status::{ContainerStatus, SandboxStatus};
+use crate::model::id::Id;
+use crate::model::listed::{Row, SandboxState};
+use crate::model::status::Status;
 use crate::model::wall_time::Moment;
+use crate::records::diff::State;
 use crate::records::{Hint, Met, Records};
 use crate::runtime::CallError;
 
@@ -58,83 +59,44 @@ impl Engine {
             .drop_finished(|id, change| is_known(records, processes, id, change), now);
     }
 
-    /// Takes in the status of an id that was requested as a container.
-    pub(super) fn on_container_followed(
+    /// Takes in the status of an id that is followed.
+    pub(super) fn on_followed<S>(
         &mut self,
         request: &Request,
-        answer: Result<ContainerStatus, CallError>,
+        answer: Result<S, CallError>,
         now: Moment,
-    ) {
-        let (shown, hint) = match answer {
-            Ok(status) => {
-                let has_started = status.state != ContainerState::Created;
-                let shown = self.shown(
-                    request,
-                    has_started,
-                    status.state == ContainerState::Running,
-                );
-                let met = Met::Container {
-                    id: status.id,
-                    // A status does not contain it.
-                    sandbox: "".into(),
-                };
-                (shown, Some((status.pod, met)))
-            }
-            Err(error) => (shown_by(&error), None),
+    ) where
+        S: Status<Listed: Row<State: Into<State>>>,
+    {
+        let (_, Some(id)) = request.key() else {
+            return;
         };
-        self.on_followed(request, shown, hint, now);
-    }
-
-    /// Takes in the status of an id that was requested as a sandbox.
-    pub(super) fn on_sandbox_followed(
-        &mut self,
-        request: &Request,
-        answer: Result<SandboxStatus, CallError>,
-        now: Moment,
-    ) {
-        let (shown, hint) = match answer {
-            Ok(status) => {
-                let shown = self.shown(request, true, status.state == SandboxState::Ready);
-                (shown, Some((status.pod, Met::Sandbox(status.id))))
-            }
-            Err(error) => (shown_by(&error), None),
+        let shown = match &answer {
+            Ok(status) => self.sources.births.shown(&id, status.state().into()),
+            Err(CallError::NotFound(_)) => Shown::NotFound,
+            Err(_) => Shown::Nothing,
         };
-        self.on_followed(request, shown, hint, now);
-    }
-
-    fn shown(&self, request: &Request, has_started: bool, runs: bool) -> Shown {
-        let (_, id) = request.key();
-        let is_done = match id.and_then(|id| self.sources.births.change(&id)) {
-            None => return Shown::Nothing,
-            Some(Change::Appeared) => has_started,
-            Some(Change::Disappeared) => !runs,
-        };
-        match is_done {
-            true => Shown::Done,
-            false => Shown::NotYet,
-        }
-    }
-
-    fn on_followed(
-        &mut self,
-        request: &Request,
-        shown: Shown,
-        hint: Option<(Option<PodRef>, Met)>,
-        now: Moment,
-    ) {
         self.sources.births.on_status(request, shown, now.instant);
-        match hint.filter(|_| shown == Shown::Done) {
-            None => {}
-            Some((Some(pod), met)) => {
-                let hint = Hint {
-                    met: vec![met],
-                    ..Hint::of_kernel(now.instant)
-                };
-                self.hint(&pod, hint, now);
-            }
-            // Only a list shows which pod it belongs to.
-            Some((None, _)) => self.hurry(now),
-        }
+        let Some(status) = answer.ok().filter(|_| shown == Shown::Done) else {
+            return;
+        };
+        // Without labels, only a list shows which pod it belongs to.
+        let Some(pod) = status.pod().cloned() else {
+            return self.hurry(now);
+        };
+        let met = match request {
+            Request::Sandbox(_) => Met::Sandbox(id),
+            _ => Met::Container {
+                id,
+                // A status does not contain it.
+                sandbox: "".into(),
+            },
+        };
+        let hint = Hint {
+            met: vec![met],
+            ..Hint::of_kernel(now.instant)
+        };
+        self.hint(&pod, hint, now);
     }
 
     pub(super) fn on_opened(&mut self, id: &Id, opened: Result<(), Unwatched>, now: Moment) {
@@ -157,30 +119,22 @@ impl Engine {
     }
 }
 
-fn shown_by(error: &CallError) -> Shown {
-    match error {
-        CallError::NotFound(_) => Shown::NotFound,
-        _ => Shown::Nothing,
-    }
-}
-
 /// Whether the change of this id is known, or will be reported from another source.
 fn is_known(records: &Records, processes: &Processes, id: &Id, change: Change) -> bool {
-    let pod = records.listed().find(|pod| pod.names(id));
-    let Some(pod) = pod else {
+    let Some(pod) = records.listed().find(|pod| pod.names(id)) else {
         // An id that was never known and is gone needs no inspection.
         return change == Change::Disappeared;
     };
     let container = pod.containers.iter().find(|row| row.id == *id);
+    let container = container.map(|row| State::from(row.state));
     let sandbox = pod.sandboxes.iter().find(|row| row.id == *id);
     match change {
         Change::Appeared => {
-            use ContainerState::{Exited, Running};
-            sandbox.is_some() || container.is_some_and(|row| matches!(row.state, Running | Exited))
+            sandbox.is_some() || matches!(container, Some(State::Running | State::Exited))
         }
         Change::Disappeared => {
             let may_run = sandbox.is_some_and(|row| row.state == SandboxState::Ready)
-                || container.is_some_and(|row| row.state == ContainerState::Running);
+                || container == Some(State::Running);
             !may_run || processes.can_report_death(id)
         }
     }

@@ -30,24 +30,16 @@ const fn seconds(seconds: u64) -> Duration {
 /// for new ids. It bounds what one purpose takes from the others. Chosen.
 pub(super) const PARALLEL_CALLS: usize = 8;
 
-/// How long nothing is called on a quiet node before `Version` is sent as a heartbeat. Chosen: a
-/// kubelet is NotReady 30 s after its `Status` calls began to fail, and the call costs the runtime less
-/// than a list.
-pub(super) const HEARTBEAT_AFTER: Duration = seconds(10);
-
 // Lists and sweeps.
 
 /// How many lists the 95th percentile of their duration is computed from. Derived: about a minute
 /// of relists, one each second.
 pub(super) const REMEMBERED_LISTS: usize = 64;
 
-/// After a late list, the pause is at least its duration divided by this. Lists are the most
-/// expensive calls, so a slow runtime spends at most four fifths of its time on them. Chosen.
+/// After a late list, or a status call of a sweep, the pause is at least its duration divided by this.
+/// So a slow runtime spends at most four fifths of its time on lists, which are the most expensive
+/// calls. Chosen.
 pub(super) const SLOW_PAUSE_DIVISOR: u32 = 4;
-
-/// The shortest pause after a list that was too large to be received. A connection that is lost
-/// again and again must not cause one such list after the other. Chosen.
-pub(super) const TOO_LARGE_RETRY_PAUSE: Duration = seconds(5);
 
 /// The longest pause before a list or `Version` that may crash the runtime. It is short, because
 /// without these calls no pod is observed. Derived: the third pause of 1, 4, 16 s.
@@ -61,31 +53,26 @@ pub(super) const SWEEP_PACE: Duration = millis(5);
 /// the runtime is overloaded. Chosen.
 pub(super) const SLOW_SWEEP_PACE: Duration = millis(40);
 
-/// How long an id that a sweep did not find is requested again. An id counts as removed only if it
-/// is not found twice. Chosen: several sweeps fit into this time.
-pub(super) const NOT_FOUND_RETRIED_FOR: Duration = seconds(10);
-
 /// How many ids whose pod is unknown are remembered for a sweep, or are followed after their
 /// directory appeared. It bounds memory and calls; a list shows the others. Chosen.
 pub(super) const MAX_UNKNOWN_IDS: usize = 256;
 
 // Retries.
 
+/// The first pause before a process that could not be watched is tried again, and the shortest
+/// after a list that was too large to be received, because a connection that is lost again and again
+/// must not cause one such list after the other. It is also how long a new id is followed, which may
+/// belong to another client of the runtime. Chosen.
+pub(super) const FIRST_RETRY_PAUSE: Duration = seconds(5);
+
 /// The longest pause before the event stream is opened again, or a process that is not visible is
 /// tried again, and the usual pause after a list that was too large. Chosen: the default of
 /// `relist_ceiling`.
 pub(super) const MAX_RETRY_PAUSE: Duration = seconds(30);
 
-/// How long after its sending a call may be the cause of a lost connection. A runtime that crashes
-/// on a call does so within this time. Chosen.
-pub(super) const CRASH_WITHIN: Duration = seconds(1);
-
-/// The first pause before a call during which the connection was lost each time is sent again; each
-/// further pause is four times as long. Chosen.
-pub(super) const FIRST_WITHHELD_PAUSE: Duration = seconds(1);
-
-/// The longest pause before such a call, and before a process that cannot be watched is tried
-/// again. Chosen: the other pods are observed without it.
+/// The longest pause before a call during which the connection was lost each time is sent again, and
+/// before a process that cannot be watched is tried again. Chosen: the other pods are observed without
+/// it.
 pub(super) const MAX_WITHHELD_PAUSE: Duration = seconds(300);
 
 /// How long quarantined calls wait after a loss of the connection for an answer to another call,
@@ -106,23 +93,12 @@ pub(super) const HINTS_PER_SECOND: u32 = 300;
 /// may not exist. Chosen.
 pub(super) const UNKNOWN_POD_COST: u32 = 6;
 
-/// How soon a relist replaces hints that are not followed. Chosen: a burst of events ends within
-/// this time, and one relist covers it.
-pub(super) const RELIST_FOR_HINTS_WITHIN: Duration = millis(200);
-
 /// How many changes the stream must have announced on this connection before lists become rare.
 /// Chosen.
 pub(super) const TRUSTED_AFTER_CHANGES: usize = 10;
 
-/// How much earlier than an observed change its hint may have arrived. The status call that the hint
-/// causes may be stuck for a long time before it shows the change. Chosen.
-pub(super) const HINT_VALID_FOR: Duration = seconds(3600);
-
 /// How many announced ids are remembered. It bounds memory. Chosen: many times the ids of a node.
 pub(super) const MAX_REMEMBERED_HINTS: usize = 16_384;
-
-/// The first pause before the stream is opened again; each further pause is twice as long. Chosen.
-pub(super) const FIRST_STREAM_PAUSE: Duration = millis(100);
 
 /// The pause before the stream is opened again on a runtime that has none. Chosen: the
 /// configuration of a runtime changes with a restart, which is noticed separately.
@@ -148,24 +124,6 @@ pub(super) const FIRST_BIRTH_PAUSE: Duration = millis(20);
 /// is reported within 100 ms, and the status call needs its share.
 pub(super) const MAX_BIRTH_PAUSE: Duration = millis(80);
 
-/// The first pause before a process that could not be watched is tried again, and how long a new id
-/// is followed, which may belong to another client of the runtime. Chosen.
-pub(super) const FIRST_UNWATCHED_PAUSE: Duration = seconds(5);
-
-// Statuses in doubt.
-
-/// The first pause before a doubtful status is requested again; each further pause is twice as
-/// long. Chosen.
-pub(super) const FIRST_DOUBT_PAUSE: Duration = millis(500);
-
-/// The longest such pause, also for a runtime that contradicts the kernel. Chosen: the fifth of 0.5, 1,
-/// 2, 4, 8 s.
-pub(super) const MAX_DOUBT_PAUSE: Duration = seconds(8);
-
-/// How many times a missing exit code is requested again. CRI-O reports -1 until the exit file
-/// exists, which may never happen. Chosen: about 16 s in all.
-pub(super) const MAX_EXIT_CODE_TRIES: u32 = 5;
-
 // Reports.
 
 /// How long a pass waits for a pod whose calls are answered. Chosen: longer than an inspection of a
@@ -189,18 +147,11 @@ pub(super) const MAX_BLAME_HOLD: Duration = seconds(3);
 /// the same time become overdue at the same time.
 pub(super) const REPORTED_TOGETHER_WITHIN: Duration = millis(100);
 
-/// How many unobserved pods are reported by name if no call explains them. It bounds the size of a
-/// report. Chosen.
-pub(super) const MAX_UNEXPLAINED_PODS: usize = 16;
-
 // The driver.
 
 /// How many events of the stream may wait in this process; further events are replaced by a relist.
 /// The reader must never wait, because a reader that stalls blocks containerd 2. Chosen.
 pub(super) const MAX_UNREAD_EVENTS: usize = 1024;
-
-/// How many inputs are taken in before commands and the clock are checked again. Chosen.
-pub(super) const MAX_INPUTS_PER_TURN: usize = 64;
 
 /// A wake-up that is delayed by this time shows that this process was paused: stopped, frozen or
 /// starved of CPU. A turn that takes this long is checked in the same way: answers may be waiting

@@ -6,6 +6,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::call::List;
+use super::passes::Basis;
 use super::relister::ListRow;
 use super::state::Engine;
 use crate::model::event::Source;
@@ -136,8 +137,7 @@ impl Engine {
         self.unobserved
             .failures
             .keep(&pending, begun.instant, |uid, id| {
-                let listed = records.listed_as(uid);
-                listed.is_some_and(|pod| pod.names(id))
+                records.is_listed(uid, id)
             });
         self.review_suspects(&pending);
         // The list and the status of these pods contradict each other, and the next status decides.
@@ -149,7 +149,12 @@ impl Engine {
             sees_new_pods: true,
             sees_new_containers: true,
         });
-        self.begin_pass(begun, PassKind::List, last_ticket_before, now);
+        let basis = Basis {
+            begun,
+            kind: PassKind::List,
+            last_ticket_before,
+        };
+        self.begin_pass(basis, now);
         if !self.relister.are_late()
             && let Some(trust) = self.sources.streaming.trust()
         {

@@ -1,20 +1,23 @@
 //! Consecutive losses of the connection, each soon after the same call was sent.
 //!
 //! A runtime may crash on a list, on `Version`, on the event stream or on the status of one
-//! container. One loss may be chance. After two, the call is sent again only after a pause, and
-//! each further pause is four times as long.
+//! container, and does so before the call is suspect. One loss may be chance. After two, the call is
+//! sent again only after a pause, and each further pause is four times as long.
 
 use std::time::Duration;
 
-use super::limits::FIRST_WITHHELD_PAUSE;
+use tokio::time::Instant;
+
+use super::limits::SUSPECT_AFTER;
 use crate::model::backoff::Backoff;
 
-/// Consecutive losses, and the pause that follows from them.
+/// Consecutive losses, and until when the call is withheld because of them.
 #[derive(Clone, Debug)]
 pub(super) struct Losses {
     count: u32,
     backoff: Backoff,
-    pause: Duration,
+    /// When the pause after the last loss ends.
+    until: Option<Instant>,
 }
 
 impl Losses {
@@ -22,23 +25,25 @@ impl Losses {
     pub(super) fn new(longest: Duration) -> Self {
         Self {
             count: 0,
-            backoff: Backoff::new(FIRST_WITHHELD_PAUSE, 4, longest),
-            pause: Duration::ZERO,
+            backoff: Backoff::new(SUSPECT_AFTER, 4, longest),
+            until: None,
         }
     }
 
-    pub(super) fn count(&mut self) {
+    /// The connection was lost at `now`.
+    pub(super) fn count(&mut self, now: Instant) {
         self.count += 1;
-        if self.is_no_chance() {
-            self.pause = self.backoff.next();
-        }
+        self.until = Some(match self.is_no_chance() {
+            true => now + self.backoff.next(),
+            false => now,
+        });
     }
 
     /// The call was sent, and the connection was not lost.
     pub(super) fn forget(&mut self) {
         self.count = 0;
         self.backoff.reset();
-        self.pause = Duration::ZERO;
+        self.until = None;
     }
 
     pub(super) fn is_none(&self) -> bool {
@@ -49,8 +54,13 @@ impl Losses {
         self.count >= 2
     }
 
-    /// How long after the last loss the call is not sent.
-    pub(super) fn pause(&self) -> Duration {
-        self.pause
+    /// When the pause after the last loss ends; `None` without losses.
+    pub(super) fn until(&self) -> Option<Instant> {
+        self.until
+    }
+
+    /// When a call that is due at `time` may be sent.
+    pub(super) fn postponed(&self, time: Instant) -> Instant {
+        self.until.map_or(time, |until| until.max(time))
     }
 }

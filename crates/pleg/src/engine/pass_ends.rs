@@ -6,11 +6,9 @@ use tokio::time::Instant;
 
 use super::call::List;
 use super::limits::SUSPECT_AFTER;
-use super::lists::PerList;
-use super::passes::{Awaited, Completion};
+use super::passes::{Awaited, Basis, Completion};
 use super::reporter::ObservationProgress;
 use super::state::Engine;
-use super::unobserved::UnobservedReason;
 use crate::model::id::PodUid;
 use crate::model::snapshot::Counts;
 use crate::model::wall_time::Moment;
@@ -21,33 +19,24 @@ use crate::out::record::Record;
 
 impl Engine {
     /// Begins a pass: its lists or its sweep are taken in, and the pods that differ are being
-    /// inspected. Inspections with tickets up to `last_ticket_before` were planned before.
-    pub(super) fn begin_pass(
-        &mut self,
-        begun: Moment,
-        kind: PassKind,
-        last_ticket_before: u64,
-        now: Moment,
-    ) {
+    /// inspected.
+    pub(super) fn begin_pass(&mut self, basis: Basis, now: Moment) {
         let (ledger, records, inspector) = (&self.ledger, &self.records, &self.inspector);
         let (overdue_pods, failures) = (&self.unobserved.overdue_pods, &self.unobserved.failures);
-        self.reporting
-            .passes
-            .begin(now.instant, begun, kind, last_ticket_before, || {
-                // The pass does not wait for pods that are reported already.
-                let mut reported: BTreeSet<PodUid> =
-                    inspector.waiting_for_room().cloned().collect();
-                reported.extend(overdue_pods.keys().cloned());
-                let stuck = ledger.stuck(|uid| records.knows(uid));
-                reported.extend(stuck.filter_map(|call| Some(call.about.pod?.uid)));
-                let inspecting = records.inspecting();
-                let waiting = inspecting - &reported;
-                Awaited {
-                    have_all_failed: waiting.iter().all(|uid| failures.of(uid).is_some()),
-                    given_up: inspecting & &reported,
-                    waiting,
-                }
-            });
+        self.reporting.passes.begin(basis, now.instant, || {
+            // The pass does not wait for pods that are reported already.
+            let mut reported: BTreeSet<PodUid> = inspector.waiting_for_room().cloned().collect();
+            reported.extend(overdue_pods.keys().cloned());
+            let stuck = ledger.stuck(|uid| records.knows(uid));
+            reported.extend(stuck.filter_map(|call| Some(call.about.pod?.uid)));
+            let inspecting = records.inspecting();
+            let waiting = inspecting - &reported;
+            Awaited {
+                have_all_failed: waiting.iter().all(|uid| failures.of(uid).is_some()),
+                given_up: inspecting & &reported,
+                waiting,
+            }
+        });
         let slow = self
             .unobserved
             .overdue_pods
@@ -81,10 +70,7 @@ impl Engine {
                     let differing = &mut self.unobserved.differing;
                     differing.note_earlier(uid, pass.begun.instant);
                 }
-                let counts = match pass.kind {
-                    PassKind::List => self.relister.counts(),
-                    PassKind::Sweep => Counts::of(self.records.listed().map(AsRef::as_ref)),
-                };
+                let counts = Counts::of(self.records.listed().map(AsRef::as_ref));
                 self.measure(Measurement::Seen(pass, counts));
                 if is_first {
                     let synced = self.synced(now);
@@ -100,7 +86,7 @@ impl Engine {
         if self.records.listed().next().is_none() {
             // Only a list of sandboxes shows that there are no pods: a sweep requests only what is
             // known.
-            let unseen = self.relister.unseen_lists(self.ages(now.instant));
+            let unseen = self.unseen_lists(now.instant);
             let is_list = self.reporting.passes.kind() == Some(PassKind::List);
             return (is_list || !unseen.sandboxes).then_some(now);
         }
@@ -110,12 +96,7 @@ impl Engine {
         if is_first && self.reporting.passes.has_given_up_all() {
             return None;
         }
-        let reasons = [
-            UnobservedReason::Fails,
-            UnobservedReason::NoRoom,
-            UnobservedReason::Contradicted,
-        ];
-        let mut unobserved = self.unobserved_for(&reasons, now.instant);
+        let mut unobserved = self.unobserved_unless_stuck(now.instant);
         // A list shows the current state of a pod whose call is stuck, unless the pod differs.
         let pending = match self.reporting.passes.kind() {
             Some(PassKind::List) => Some(self.pending()),
@@ -163,7 +144,7 @@ impl Engine {
     pub(super) fn review(&mut self, now: Moment) {
         self.review_once(now);
         if let Some(next) = self.reporting.passes.take_next() {
-            self.begin_pass(next.begun, next.kind, next.last_ticket_before, now);
+            self.begin_pass(next, now);
             self.review_once(now);
         }
     }
@@ -184,7 +165,6 @@ impl Engine {
         let is_settling = self.reporting.passes.is_open()
             || self.relister.is_catching_up()
             || self.reporting.coverage.uninspected > 0
-            || self.has_pending_inspections(now.instant)
             || overdue_pods.any(|uid| self.unobserved.differing.since(uid).is_some());
         let progress = ObservationProgress {
             is_settled: !is_settling,
@@ -222,14 +202,8 @@ impl Engine {
 
     /// Notes that pods were observed as of `time` without the lists that are unavailable now.
     pub(super) fn note_observed_without_lists(&mut self, time: Instant, now: Instant) {
-        let unseen = self.relister.unseen_lists(self.ages(now));
-        // Before a sweep is possible, one list alone is not used.
-        let unusable = PerList {
-            sandboxes: !self.can_sweep(),
-            containers: !self.can_sweep(),
-        };
-        self.relister
-            .note_observed_without(unseen.or(unusable), time);
+        let unseen = self.unseen_lists(now);
+        self.relister.note_observed_without(unseen, time);
     }
 
     pub(super) fn synced(&self, now: Moment) -> Record {

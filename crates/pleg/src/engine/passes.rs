@@ -16,7 +16,7 @@ use crate::out::coverage::{Pass, PassKind};
 pub(crate) struct Passes {
     current: Option<OpenPass>,
     /// The newest of the passes that were to begin while one was open.
-    next: Option<Next>,
+    next: Option<Basis>,
     /// When the first pass began that no completed pass by lists covers: it was still waiting for
     /// another pass to end, or ended without observing a pod.
     needed_since: Option<Instant>,
@@ -28,11 +28,13 @@ pub(crate) struct Passes {
     listed: Option<Instant>,
 }
 
-/// A pass that begins once the open one is over.
+/// What a pass rests on.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Next {
+pub(crate) struct Basis {
+    /// When the lists or the sweep were begun.
     pub(crate) begun: Moment,
     pub(crate) kind: PassKind,
+    /// The newest inspection that was planned before the lists or the sweep were taken in.
     pub(crate) last_ticket_before: u64,
 }
 
@@ -47,17 +49,13 @@ pub(crate) struct Awaited {
 
 #[derive(Debug)]
 struct OpenPass {
+    basis: Basis,
     /// When it began to wait. Its lists were requested earlier.
     started: Instant,
-    begun: Moment,
-    kind: PassKind,
     waiting: BTreeSet<PodUid>,
     /// The pods that it does not wait for, because they are reported. They are not observed by this
     /// pass.
     given_up: BTreeSet<PodUid>,
-    /// The ticket of the newest inspection that was planned before the lists of this pass were
-    /// taken in.
-    last_ticket_before: u64,
     /// How many pods it waited for at first, and whether it has observed the end of one of them.
     awaited: usize,
     has_ended_one: bool,
@@ -75,24 +73,13 @@ pub(crate) struct Progress {
 impl Passes {
     /// Begins a pass now, or after the open one. Replacing the open pass would be wrong: no pass
     /// would wait for the pods that differ in it.
-    pub(crate) fn begin(
-        &mut self,
-        now: Instant,
-        begun: Moment,
-        kind: PassKind,
-        last_ticket_before: u64,
-        pods: impl FnOnce() -> Awaited,
-    ) {
+    pub(crate) fn begin(&mut self, basis: Basis, now: Instant, pods: impl FnOnce() -> Awaited) {
         if self.current.is_some() {
-            let is_newer = |next: &Next| next.begun.instant >= begun.instant;
-            if !self.next.as_ref().is_some_and(is_newer) {
-                self.next = Some(Next {
-                    begun,
-                    kind,
-                    last_ticket_before,
-                });
+            let is_newer = |next: Basis| next.begun.instant >= basis.begun.instant;
+            if !self.next.is_some_and(is_newer) {
+                self.next = Some(basis);
             }
-            self.needed_since.get_or_insert(begun.instant);
+            self.needed_since.get_or_insert(basis.begun.instant);
         } else {
             let Awaited {
                 waiting,
@@ -100,10 +87,8 @@ impl Passes {
                 have_all_failed,
             } = pods();
             self.current = Some(OpenPass {
+                basis,
                 started: now,
-                begun,
-                kind,
-                last_ticket_before,
                 awaited: waiting.len(),
                 have_all_failed,
                 has_ended_one: false,
@@ -148,13 +133,13 @@ impl Passes {
     /// The connection was lost: ends the open pass without an observation.
     pub(crate) fn abandon(&mut self) {
         if let Some(pass) = self.current.take() {
-            self.needed_since.get_or_insert(pass.begun.instant);
+            self.needed_since.get_or_insert(pass.basis.begun.instant);
         }
         self.next = None;
     }
 
     /// The next pass, if none is open.
-    pub(crate) fn take_next(&mut self) -> Option<Next> {
+    pub(crate) fn take_next(&mut self) -> Option<Basis> {
         self.next.take_if(|_| self.current.is_none())
     }
 
@@ -168,7 +153,7 @@ impl Passes {
     /// Whether this inspection was planned after the lists of the open pass were taken in.
     pub(crate) fn is_newer(&self, ticket: u64) -> bool {
         let pass = self.current.as_ref();
-        pass.is_none_or(|pass| ticket > pass.last_ticket_before)
+        pass.is_none_or(|pass| ticket > pass.basis.last_ticket_before)
     }
 
     /// Ends the open pass if it waits for no pod. It observed pods as of its beginning, but no
@@ -180,15 +165,13 @@ impl Passes {
         let Some(observed) = observed else {
             return Completion::NoPodObserved;
         };
-        let begun = match observed.instant < open.begun.instant {
+        let Basis { begun, kind, .. } = open.basis;
+        let took = now.duration_since(begun.instant);
+        let begun = match observed.instant < begun.instant {
             true => observed,
-            false => open.begun,
+            false => begun,
         };
-        let mut pass = Pass {
-            begun,
-            took: now.duration_since(open.begun.instant),
-            kind: open.kind,
-        };
+        let mut pass = Pass { begun, took, kind };
         match self.last {
             // Lists that were delayed may complete after sweeps that began later. The time of the
             // last pass never decreases.
@@ -196,7 +179,7 @@ impl Passes {
             _ => self.last = Some(pass),
         }
         self.completed += 1;
-        if open.kind == PassKind::List {
+        if kind == PassKind::List {
             self.needed_since
                 .take_if(|needed_since| *needed_since <= begun.instant);
             self.listed = self.listed.max(Some(begun.instant));
@@ -216,7 +199,7 @@ impl Passes {
 
     /// What the open pass is based on.
     pub(crate) fn kind(&self) -> Option<PassKind> {
-        self.current.as_ref().map(|pass| pass.kind)
+        self.current.as_ref().map(|pass| pass.basis.kind)
     }
 
     pub(crate) fn is_open(&self) -> bool {
@@ -286,7 +269,12 @@ mod tests {
             given_up: BTreeSet::new(),
             have_all_failed: false,
         };
-        passes.begin(begun.instant, begun, kind, 0, pods);
+        let basis = Basis {
+            begun,
+            kind,
+            last_ticket_before: 0,
+        };
+        passes.begin(basis, begun.instant, pods);
     }
 
     fn moments() -> [Moment; 3] {
@@ -356,11 +344,7 @@ mod tests {
         passes.complete(third.instant, Some(third));
         assert!(passes.needs_pass());
         let last = passes.last().map(|pass| pass.begun.instant);
-        assert_eq!(
-            last,
-            Some(second.instant),
-            "it never becomes last_ticket_before"
-        );
+        assert_eq!(last, Some(second.instant), "it never becomes earlier");
         begin(&mut passes, third, &[]);
         passes.complete(third.instant, Some(third));
         assert!(!passes.needs_pass());

@@ -21,17 +21,17 @@ use tokio::time::Instant;
 
 mod deaths;
 
-pub(crate) use deaths::Contradiction;
-
 use super::call::{Call, Purpose, Request};
 use super::limits::{
-    FIRST_DEATH_PAUSE, FIRST_UNWATCHED_PAUSE, MAX_RETRY_PAUSE, MAX_WITHHELD_PAUSE, PARALLEL_CALLS,
+    FIRST_DEATH_PAUSE, FIRST_RETRY_PAUSE, MAX_RETRY_PAUSE, MAX_WITHHELD_PAUSE, PARALLEL_CALLS,
 };
 use super::sweeper::about;
 use crate::kernel::Unwatched;
 use crate::model::id::{Id, PodRef};
+use crate::out::coverage::Failing;
+use crate::out::failure::InspectError;
 use crate::out::status_report::{BirthsStatus, KernelStatus};
-use crate::runtime::{About, CallError};
+use crate::runtime::{About, CallError, Rpc};
 
 const PID_LOST: &str = "the connection to the runtime was lost when its PID was requested";
 const PIDS_LOST: &str =
@@ -54,9 +54,8 @@ pub(crate) struct Processes {
     unlisted: BTreeMap<Id, Instant>,
     /// The ids that are not live, for any reason.
     unwatched: BTreeSet<Id>,
-    /// The ids whose PID call is outstanding, and those whose status call after an exit is.
+    /// The ids whose PID call is outstanding.
     pid_calls: BTreeSet<Id>,
-    death_calls: BTreeSet<Id>,
 }
 
 #[derive(Debug)]
@@ -80,7 +79,6 @@ enum State {
         since: Instant,
         next: Instant,
         pause: Duration,
-        is_requested: bool,
         /// Whether the runtime has reported it as running after the exit.
         is_denied: bool,
     },
@@ -102,7 +100,6 @@ impl State {
             since: now,
             next: now + FIRST_DEATH_PAUSE,
             pause: FIRST_DEATH_PAUSE,
-            is_requested: false,
             is_denied: false,
         }
     }
@@ -133,7 +130,7 @@ impl Processes {
                 pod: pod.clone(),
                 name: name.clone(),
                 state: State::Wanted {
-                    pause: FIRST_UNWATCHED_PAUSE,
+                    pause: FIRST_RETRY_PAUSE,
                 },
             };
             self.watches.insert(id.clone(), watch);
@@ -163,11 +160,7 @@ impl Processes {
             set.remove(id);
         }
         self.unlisted.remove(id);
-        if self.watches.remove(id).is_none() {
-            return false;
-        }
-        self.death_calls.remove(id);
-        true
+        self.watches.remove(id).is_some()
     }
 
     /// Changes the state of a watch, and updates the sets.
@@ -208,7 +201,7 @@ impl Processes {
     }
 
     fn next_pid(&mut self, ledger: &Ledger) -> Option<(Call, About)> {
-        if count_unstuck(&self.pid_calls, ledger) >= PARALLEL_CALLS {
+        if count_awaited(&self.pid_calls, ledger) >= PARALLEL_CALLS {
             return None;
         }
         let free = |id: &&Id| !ledger.is_outstanding(&Request::Pid((*id).clone()).key());
@@ -256,7 +249,7 @@ impl Processes {
         let (pause, restarted) = match &watch.state {
             State::Opening { pause, .. } => (*pause, None),
             State::Dead { pid, .. } if *pid != reported => {
-                (FIRST_UNWATCHED_PAUSE, Some(watch.pod.clone()))
+                (FIRST_RETRY_PAUSE, Some(watch.pod.clone()))
             }
             _ => return None,
         };
@@ -326,8 +319,7 @@ impl Processes {
             None => MAX_WITHHELD_PAUSE,
         };
         // The first process may have been opened after this attempt began.
-        let was_too_early =
-            pid.is_some() && self.has_opened_process && pause == FIRST_UNWATCHED_PAUSE;
+        let was_too_early = pid.is_some() && self.has_opened_process && pause == FIRST_RETRY_PAUSE;
         let wait = match was_too_early {
             true => Duration::ZERO,
             false => pause,
@@ -373,15 +365,11 @@ impl Processes {
         let timed = self.dead.iter().chain(&self.refused);
         let timed = timed.filter_map(|id| self.watches.get(id));
         let alarms = timed.filter_map(|watch| match watch.state {
-            State::Dead {
-                is_requested: false,
-                next,
-                ..
-            } => Some(next),
+            State::Dead { next, .. } => Some(next),
             State::Refused { retry, .. } => retry,
             _ => None,
         });
-        // What is already due waits for room, which an answer makes, not time.
+        // What is already due is requested, or waits for room: an answer ends that, not time.
         alarms.filter(|time| *time > now).min()
     }
 
@@ -436,15 +424,29 @@ impl Processes {
     }
 }
 
-/// How many of these calls may still be answered. A stuck call takes no place from the others.
-fn count_unstuck(ids: &BTreeSet<Id>, ledger: &Ledger) -> usize {
-    let is_unstuck = |id: &&Id| !ledger.is_stuck(&Request::Pid((*id).clone()).key());
-    ids.iter().filter(is_unstuck).count()
+/// How many status calls of these containers may still be answered. A stuck call takes no place from
+/// the others.
+fn count_awaited(ids: &BTreeSet<Id>, ledger: &Ledger) -> usize {
+    let keys = ids.iter().map(|id| Request::Container(id.clone()).key());
+    keys.filter(|key| ledger.is_awaited(key)).count()
 }
 
 impl Watch {
     fn call(&self, request: Request, purpose: Purpose) -> (Call, About) {
         let about = about(&request, Some(&self.name), Some(&self.pod));
         (Call { request, purpose }, about)
+    }
+
+    /// A report that the kernel and the runtime disagree about this container.
+    fn failing(&self, id: &Id, error: InspectError, since: Instant) -> Failing {
+        Failing {
+            id: id.clone(),
+            call: Rpc::ContainerStatus,
+            container: Some(self.name.clone()),
+            pod: Some(self.pod.clone()),
+            error,
+            since,
+            unseen_since: since,
+        }
     }
 }

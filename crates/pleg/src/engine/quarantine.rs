@@ -23,7 +23,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use tokio::time::Instant;
 
 use super::call::{Call, Key, Request};
-use super::limits::{CRASH_WITHIN, MAX_WITHHELD_PAUSE, RECONNECT_WITHIN};
+use super::limits::{MAX_WITHHELD_PAUSE, RECONNECT_WITHIN, SUSPECT_AFTER};
 use super::losses::Losses;
 use crate::model::id::Id;
 use crate::out::status_report::SuspectCall;
@@ -50,8 +50,6 @@ pub(crate) struct Quarantine {
     lost_at: Option<Instant>,
     /// The consecutive losses of quarantined PID calls, of any container.
     pids: Losses,
-    /// When the last of them happened.
-    pid_lost_at: Option<Instant>,
 }
 
 /// A call that was lost, and has not been answered since.
@@ -60,7 +58,6 @@ struct Suspect {
     is_quarantined: bool,
     /// The losses while it was the only outstanding quarantined call.
     alone: Losses,
-    alone_at: Option<Instant>,
     /// Whether its answer is needed, according to the last lists.
     is_wanted: bool,
 }
@@ -73,7 +70,6 @@ impl Default for Quarantine {
             sent: None,
             lost_at: None,
             pids: Losses::new(MAX_WITHHELD_PAUSE),
-            pid_lost_at: None,
         }
     }
 }
@@ -83,7 +79,6 @@ impl Suspect {
         Self {
             is_quarantined: false,
             alone: Losses::new(MAX_WITHHELD_PAUSE),
-            alone_at: None,
             is_wanted: true,
         }
     }
@@ -92,9 +87,7 @@ impl Suspect {
         match request {
             // A PID is useful, but not worth another crash.
             Request::Pid(_) => !self.alone.is_none(),
-            _ => self
-                .alone_at
-                .is_some_and(|at| now < at + self.alone.pause()),
+            _ => self.alone.until() > Some(now),
         }
     }
 }
@@ -107,7 +100,7 @@ impl Quarantine {
         if request.key().1.is_none() {
             return;
         }
-        if now >= sent + CRASH_WITHIN {
+        if now >= sent + SUSPECT_AFTER {
             self.suspects.remove(request);
             return;
         }
@@ -118,11 +111,9 @@ impl Quarantine {
         suspect.is_quarantined = true;
         suspect.is_wanted = true;
         if was_alone {
-            suspect.alone.count();
-            suspect.alone_at = Some(now);
+            suspect.alone.count(now);
             if let Request::Pid(_) = request {
-                self.pids.count();
-                self.pid_lost_at = Some(now);
+                self.pids.count(now);
             }
         }
     }
@@ -150,7 +141,9 @@ impl Quarantine {
     /// Takes the quarantined call that has been outstanding for as long as a crash takes. It did
     /// not crash the runtime, but it may be stuck.
     pub(crate) fn take_survivor(&mut self, now: Instant) -> Option<Request> {
-        let (request, _) = self.sent.take_if(|(_, sent)| now >= *sent + CRASH_WITHIN)?;
+        let (request, _) = self
+            .sent
+            .take_if(|(_, sent)| now >= *sent + SUSPECT_AFTER)?;
         self.suspects.remove(&request);
         Some(request)
     }
@@ -166,8 +159,7 @@ impl Quarantine {
 
     /// Whether PIDs may be requested. A runtime may crash on the PID of any container.
     pub(crate) fn admits_pids(&self, now: Instant) -> bool {
-        let until = self.pid_lost_at.map(|at| at + self.pids.pause());
-        until.is_none_or(|until| now >= until)
+        self.pids.until() <= Some(now)
     }
 
     /// A call waits for its turn.
@@ -184,9 +176,9 @@ impl Quarantine {
         if self.sent.is_some() || !is_back {
             return None;
         }
-        let alone_at = |call: &Call| self.suspects.get(&call.request)?.alone_at;
+        let lost_alone = |call: &Call| self.suspects.get(&call.request)?.alone.until();
         let places = self.waiting.iter().enumerate();
-        let (place, _) = places.min_by_key(|(_, call)| alone_at(call))?;
+        let (place, _) = places.min_by_key(|(_, call)| lost_alone(call))?;
         let call = self.waiting.remove(place);
         self.sent = Some((call.request.clone(), now));
         Some(call)
@@ -194,7 +186,7 @@ impl Quarantine {
 
     /// When the next call may be sent if no call ends.
     pub(crate) fn alarm(&self) -> Option<Instant> {
-        let survives = self.sent.as_ref().map(|(_, sent)| *sent + CRASH_WITHIN);
+        let survives = self.sent.as_ref().map(|(_, sent)| *sent + SUSPECT_AFTER);
         let back = self.lost_at.map(|lost| lost + RECONNECT_WITHIN);
         survives.or(back.filter(|_| !self.waiting.is_empty()))
     }

@@ -26,7 +26,7 @@ use newest::{Newest, Rows};
 use connection::Connection;
 
 use super::call::{List, Request};
-use super::limits::TOO_LARGE_RETRY_PAUSE;
+use super::limits::FIRST_RETRY_PAUSE;
 use super::list_times::ListTimes;
 use super::lister::Lister;
 use super::lists::PerList;
@@ -34,7 +34,7 @@ use crate::config::Config;
 use crate::model::event::Source;
 use crate::model::grouping::Grouping;
 use crate::model::listed::{ListedContainer, ListedSandbox};
-use crate::model::snapshot::{Counts, Snapshot};
+use crate::model::snapshot::Snapshot;
 use crate::model::wall_time::Moment;
 use crate::out::kubelet_view::REQUEST_TIMEOUT;
 use crate::records::Interval;
@@ -68,8 +68,6 @@ struct Complete {
     before: Option<Instant>,
     /// The last one whose lists a kubelet could have received.
     for_kubelet: Option<Instant>,
-    /// How many pods and containers the last one showed.
-    counts: Counts,
 }
 
 impl Relister {
@@ -137,8 +135,8 @@ impl Relister {
         for list in List::BOTH {
             let lister = &mut self.lists[list];
             let failed_at = lister.failed_at().filter(|_| lister.is_too_large());
-            let earliest = failed_at.map(|failed| failed + TOO_LARGE_RETRY_PAUSE);
-            lister.make_due_by(earliest.map_or(time, |earliest| time.max(earliest)));
+            let earliest = failed_at.map(|failed| failed + FIRST_RETRY_PAUSE);
+            lister.make_due_by(earliest.map_or(time, |earliest| earliest.max(time)));
         }
     }
 
@@ -292,7 +290,6 @@ impl Relister {
                 true => Some(begun.instant),
                 false => self.complete.for_kubelet,
             },
-            counts: snapshot.counts,
         };
         Some((snapshot, begun))
     }
@@ -300,11 +297,6 @@ impl Relister {
     /// Whether a relist was ever complete.
     pub(crate) fn has_listed(&self) -> bool {
         self.complete.last.is_some()
-    }
-
-    /// How many pods and containers the last relist showed.
-    pub(crate) fn counts(&self) -> Counts {
-        self.complete.counts
     }
 
     /// As of when the last relist is complete.

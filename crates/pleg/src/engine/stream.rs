@@ -13,8 +13,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::limits::{
-    FIRST_STREAM_PAUSE, MAX_RETRY_PAUSE, MAX_WITHHELD_PAUSE, SUSPECT_AFTER,
-    UNSUPPORTED_STREAM_PAUSE,
+    MAX_RETRY_PAUSE, MAX_WITHHELD_PAUSE, SLOW_AFTER, SUSPECT_AFTER, UNSUPPORTED_STREAM_PAUSE,
 };
 use super::losses::Losses;
 use super::stream_trust::StreamTrust;
@@ -51,11 +50,10 @@ enum State {
     Live {
         trust: StreamTrust,
     },
-    /// It is opened again at `next`, or earlier if the runtime answers. It is not opened before
-    /// `withheld_until`.
+    /// It is opened again at `next`, or earlier if the runtime answers, but not while it is withheld
+    /// after losses.
     Retrying {
         next: Instant,
-        withheld_until: Instant,
     },
     /// The runtime has no stream. It is requested again at `next`.
     Unsupported {
@@ -79,14 +77,11 @@ impl Streaming {
     pub(super) fn new(mode: Mode, now: Instant) -> Self {
         let state = match mode {
             Mode::Generic => State::Off,
-            Mode::Auto | Mode::Evented => State::Retrying {
-                next: now,
-                withheld_until: now,
-            },
+            Mode::Auto | Mode::Evented => State::Retrying { next: now },
         };
         Self {
             state,
-            pauses: Backoff::new(FIRST_STREAM_PAUSE, 2, MAX_RETRY_PAUSE),
+            pauses: Backoff::new(SLOW_AFTER, 2, MAX_RETRY_PAUSE),
             losses: Losses::new(MAX_WITHHELD_PAUSE),
             events: 0,
             missed: 0,
@@ -99,7 +94,7 @@ impl Streaming {
     pub(super) fn advance(&mut self, now: Instant) -> Due {
         match &mut self.state {
             State::Opening { since } if now >= *since + SUSPECT_AFTER => Due::Opened,
-            State::Retrying { next, .. } | State::Unsupported { next } if now >= *next => Due::Open,
+            State::Retrying { next } | State::Unsupported { next } if now >= *next => Due::Open,
             State::Live { trust } => match trust.advance(now) {
                 0 => Due::Nothing,
                 missed => {
@@ -149,26 +144,20 @@ impl Streaming {
         }
         let is_lost =
             matches!(result, Err(CallError::Unavailable(why)) if why.cause == NoConnection::Lost);
-        if is_lost {
-            self.losses.count();
-        }
         // If there is no connection at all, the stream is not the cause.
-        let withheld_until = match is_lost {
-            true => now + self.losses.pause(),
-            false => now,
-        };
+        if is_lost {
+            self.losses.count(now);
+        }
         let pause = self.pauses.next();
+        let unsupported = State::Unsupported {
+            next: now + UNSUPPORTED_STREAM_PAUSE,
+        };
         self.state = match result {
-            Err(CallError::Unimplemented(_)) => State::Unsupported {
-                next: now + UNSUPPORTED_STREAM_PAUSE,
-            },
+            Err(CallError::Unimplemented(_)) => unsupported,
             // CRI-O without `enable_pod_events`.
-            Ok(()) if lived.is_none() => State::Unsupported {
-                next: now + UNSUPPORTED_STREAM_PAUSE,
-            },
+            Ok(()) if lived.is_none() => unsupported,
             _ => State::Retrying {
-                next: withheld_until.max(now + pause),
-                withheld_until,
+                next: self.losses.postponed(now + pause),
             },
         };
         lived.is_some()
@@ -176,12 +165,8 @@ impl Streaming {
 
     /// How much longer it is not opened, although the runtime may be reachable.
     pub(super) fn withheld_for(&self, now: Instant) -> Option<Duration> {
-        match self.state {
-            State::Retrying { withheld_until, .. } if withheld_until > now => {
-                Some(withheld_until - now)
-            }
-            _ => None,
-        }
+        let until = self.losses.until().filter(|until| *until > now)?;
+        Some(until - now)
     }
 
     pub(super) fn is_unsupported(&self) -> bool {
@@ -219,17 +204,14 @@ impl Streaming {
             State::Off => None,
             State::Opening { since } => Some(*since + SUSPECT_AFTER),
             State::Live { trust } => trust.due(),
-            State::Retrying { next, .. } | State::Unsupported { next } => Some(*next),
+            State::Retrying { next } | State::Unsupported { next } => Some(*next),
         }
     }
 
     /// The runtime answers again, or is another one: the stream is opened now.
     pub(super) fn runtime_answered(&mut self, now: Instant) {
         match &mut self.state {
-            State::Retrying {
-                next,
-                withheld_until,
-            } => *next = now.max(*withheld_until),
+            State::Retrying { next } => *next = self.losses.postponed(now),
             State::Unsupported { next } => *next = now,
             State::Off | State::Opening { .. } | State::Live { .. } => {}
         }

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::limits::{HINT_VALID_FOR, MAX_REMEMBERED_HINTS, SETTLED_AFTER, TRUSTED_AFTER_CHANGES};
+use super::limits::{MAX_REMEMBERED_HINTS, SETTLED_AFTER, TRUSTED_AFTER_CHANGES};
 use crate::model::id::Id;
 
 /// What the stream on this connection has announced so far.
@@ -36,8 +36,6 @@ pub(super) struct StreamTrust {
     has_missed: bool,
     /// How many times the period was doubled.
     doubled: u32,
-    /// When outdated hints are next dropped.
-    next_cleanup: Instant,
 }
 
 impl StreamTrust {
@@ -49,7 +47,6 @@ impl StreamTrust {
             announced: 0,
             has_missed: false,
             doubled: 0,
-            next_cleanup: opened + HINT_VALID_FOR,
         }
     }
 
@@ -63,11 +60,11 @@ impl StreamTrust {
         if self.awaited.remove(id).is_some() {
             self.announced += 1;
         }
-        // If a hint is not remembered, its change may count as missed. That only makes lists more
-        // frequent.
-        if self.hints.len() < MAX_REMEMBERED_HINTS {
-            self.hints.insert(id.clone(), now);
+        // If a hint is forgotten, its change may count as missed. That only makes lists more frequent.
+        if self.hints.len() >= MAX_REMEMBERED_HINTS {
+            self.hints.clear();
         }
+        self.hints.insert(id.clone(), now);
     }
 
     /// This id changed. A hint before `observed`, when a call last showed another state, was of
@@ -89,10 +86,6 @@ impl StreamTrust {
 
     /// Advances to `now`, and returns how many changes have been missed.
     pub(super) fn advance(&mut self, now: Instant) -> u64 {
-        if now >= self.next_cleanup {
-            self.hints.retain(|_, at| *at + HINT_VALID_FOR > now);
-            self.next_cleanup = now + HINT_VALID_FOR;
-        }
         let before = self.awaited.len();
         self.awaited
             .retain(|_, changed| *changed + SETTLED_AFTER > now);
@@ -213,6 +206,14 @@ mod tests {
         assert_eq!(stream.wait(60), 0, "it is counted once");
         stream.announce(10);
         assert_eq!(stream.periods(2), [2, 4]);
+    }
+
+    #[test]
+    fn after_a_flood_of_hints_the_next_ones_still_count() {
+        let mut stream = Stream::new();
+        stream.announce(MAX_REMEMBERED_HINTS + 1);
+        assert!(stream.trust.hints.len() <= MAX_REMEMBERED_HINTS);
+        assert_eq!(stream.trust.due(), None, "no change is awaited");
     }
 
     #[test]

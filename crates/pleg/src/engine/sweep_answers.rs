@@ -5,9 +5,9 @@ use tokio::time::Instant;
 use super::call::Request;
 use super::limits::OVERDUE_AT_LATEST;
 use super::lists::PerList;
+use super::passes::Basis;
 use super::state::Engine;
 use super::sweeper::Outcome;
-use super::unobserved::UnobservedReason;
 use crate::model::id::{HostId, PodUid};
 use crate::model::listed::ListedContainer;
 use crate::model::status::{SandboxStatus, Status};
@@ -70,7 +70,8 @@ impl Engine {
         let listed_uid = || Some(self.records.pod_of(key.1.as_ref()?)?.uid);
         let uid = uid.or_else(listed_uid);
         // One `NotFound` may be a mistake: an id counts as removed only after the second one.
-        let is_listed = matches!((&uid, &key.1), (Some(uid), Some(id)) if self.is_listed(uid, id));
+        let is_listed =
+            matches!((&uid, &key.1), (Some(uid), Some(id)) if self.records.is_listed(uid, id));
         let is_unconfirmed_removal = is_listed
             && matches!(known, Some(None))
             && (self.list_will_decide(uid.as_ref(), now.instant)
@@ -146,7 +147,7 @@ impl Engine {
         // The sweep counts only if what it cannot observe is reported as unseen. A list that is
         // only suspect, or slow each time, is not reported so: that list will show what is new, and
         // a pass follows it.
-        let unseen = self.relister.unseen_lists(self.ages(now.instant));
+        let unseen = self.unseen_lists(now.instant);
         let is_complete = (swept.sandboxes_listed || unseen.sandboxes)
             && (swept.sees_new_containers || unseen.containers);
         if !is_complete {
@@ -158,13 +159,9 @@ impl Engine {
         };
         self.relister
             .note_observed_without(without, swept.begun.instant);
-        let mut unobserved = self.unobserved_for(&UnobservedReason::ALL, now.instant);
+        let mut unobserved = self.unobserved_unless_stuck(now.instant);
         unobserved.extend(swept.unobserved);
-        // A stuck id that no list has shown may belong to a listed pod, according to the host. Then
-        // that pod is not fully observed.
-        let stuck = self
-            .stuck_status_calls()
-            .map(|call| self.with_owner_from_host(call));
+        let stuck = self.stuck_status_calls();
         unobserved.extend(stuck.filter_map(|call| Some(call.about.pod?.uid)));
         let mut pending = self.pending();
         pending.extend(unobserved.iter().cloned());
@@ -176,8 +173,12 @@ impl Engine {
             sees_new_containers: swept.sees_new_containers,
         });
         if has_observed_pod {
-            let last_ticket_before = self.records.newest_ticket();
-            self.begin_pass(swept.begun, PassKind::Sweep, last_ticket_before, now);
+            let basis = Basis {
+                begun: swept.begun,
+                kind: PassKind::Sweep,
+                last_ticket_before: self.records.newest_ticket(),
+            };
+            self.begin_pass(basis, now);
             self.complete_pass(now);
         }
     }

@@ -20,7 +20,7 @@ use base::ledger::Ledger;
 use tokio::time::Instant;
 
 use super::call::{Call, Key, List, Request};
-use super::limits::{MAX_UNKNOWN_IDS, NOT_FOUND_RETRIED_FOR};
+use super::limits::{MAX_STATUS_OVERDUE, MAX_UNKNOWN_IDS};
 use super::lists::PerList;
 use crate::model::id::{HostId, Id, Owner, PodRef, PodUid};
 use crate::model::listed::{ListedPod, ListedSandbox, SandboxState};
@@ -136,8 +136,8 @@ impl Sweeper {
         }
         self.next = now.instant + self.period;
         let requests_sandboxes = self.has_containers_in_sandboxes == Some(true);
-        let sweep = Sweep::begin(missing, requests_sandboxes, ledger, now);
-        self.sweep = Some(sweep.over(targets, slow, ledger));
+        let sweep = Sweep::begin(missing, requests_sandboxes, targets, slow, ledger, now);
+        self.sweep = Some(sweep);
     }
 
     /// All known ids that the missing lists would contain.
@@ -189,7 +189,7 @@ impl Sweeper {
             .collect();
         self.not_found.retain(|key, (_, since)| {
             let is_unknown = key.1.as_ref().is_some_and(|id| unknown.contains(id));
-            requested.contains(key) || now < *since + NOT_FOUND_RETRIED_FOR && !is_unknown
+            requested.contains(key) || now < *since + MAX_STATUS_OVERDUE && !is_unknown
         });
         let not_found = self.not_found.iter();
         let not_found = not_found.filter(|(key, _)| !requested.contains(*key));

@@ -8,34 +8,14 @@ use super::call::Key;
 use super::differing::Differing;
 use super::doubts::Doubts;
 use super::failures::Failures;
-use super::limits::{
-    INSPECTION_OVERDUE_AFTER, MAX_UNEXPLAINED_PODS, RELAPSE_WITHIN, SETTLED_AFTER,
-};
-use super::processes::Contradiction;
+use super::limits::{INSPECTION_OVERDUE_AFTER, MIN_WINDOW, RELAPSE_WITHIN, SETTLED_AFTER};
 use super::state::Engine;
-use crate::model::id::{Id, PodRef, PodUid};
+use crate::model::id::PodUid;
 use crate::model::wall_time::Moment;
 use crate::out::coverage::Failing;
 use crate::out::failure::InspectError;
 use crate::out::health::INSPECTIONS_FAIL;
 use crate::runtime::{About, CallError, OutstandingCall, Rpc};
-
-/// Why a pod is not observed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum UnobservedReason {
-    /// One of its calls is stuck.
-    Stuck,
-    /// One of its calls fails, or its inspections do not end.
-    Fails,
-    /// No call can be sent for it, because the maximum number is outstanding.
-    NoRoom,
-    /// The runtime's list, its status and the kernel contradict each other.
-    Contradicted,
-}
-
-impl UnobservedReason {
-    pub(super) const ALL: [Self; 4] = [Self::Stuck, Self::Fails, Self::NoRoom, Self::Contradicted];
-}
 
 /// What is known about pods that are not observed.
 #[derive(Debug, Default)]
@@ -53,43 +33,23 @@ pub(super) struct Unobserved {
 }
 
 impl Engine {
-    /// The reasons for which pods are not observed now, by pod.
-    fn reasons(&self, now: Instant) -> impl Iterator<Item = (PodUid, UnobservedReason)> {
-        let stuck = self.stuck_status_calls().filter_map(|call| call.about.pod);
-        let failing = self.unobserved.failures.iter();
-        let failing = failing.filter_map(|failing| failing.pod.clone());
-        let contradicting = self
-            .unobserved
-            .doubts
-            .failing()
-            .filter_map(|failing| failing.pod);
-        let processes = &self.sources.processes;
-        let contradicted = processes.contradictions(now).chain(processes.unlisted(now));
-        let contradicted = contradicted.map(|contradiction| contradiction.pod);
-        let of = |reason| move |pod: PodRef| (pod.uid, reason);
-        let waiting_for_room = self.inspector.waiting_for_room().cloned();
-        // Before the first completed pass nothing has confirmed what a list shows.
-        let undecided = self.unobserved.doubts.needing_lists().cloned();
-        let undecided = undecided.filter(|_| self.reporting.passes.completed() == 0);
-        let stuck = stuck.map(of(UnobservedReason::Stuck));
-        stuck
-            .chain(failing.map(of(UnobservedReason::Fails)))
-            .chain(waiting_for_room.map(|uid| (uid, UnobservedReason::NoRoom)))
-            .chain(contradicting.map(of(UnobservedReason::Contradicted)))
-            .chain(undecided.map(|uid| (uid, UnobservedReason::Contradicted)))
-            .chain(contradicted.map(of(UnobservedReason::Contradicted)))
+    /// What fails: calls, and statuses that the kernel or the runtime's list contradicts.
+    pub(super) fn failing(&self, now: Instant) -> impl Iterator<Item = Failing> {
+        let (processes, doubts) = (&self.sources.processes, &self.unobserved.doubts);
+        let calls = self.unobserved.failures.iter().cloned();
+        let by_kernel = processes.contradictions(now).chain(processes.unlisted(now));
+        calls.chain(by_kernel).chain(doubts.failing())
     }
 
-    /// The pods that are not observed for one of these reasons.
-    pub(super) fn unobserved_for(
-        &self,
-        reasons: &[UnobservedReason],
-        now: Instant,
-    ) -> BTreeSet<PodUid> {
-        let found = self
-            .reasons(now)
-            .filter(|(_, reason)| reasons.contains(reason));
-        found.map(|(uid, _)| uid).collect()
+    /// The pods that are not observed now for another reason than a stuck call.
+    pub(super) fn unobserved_unless_stuck(&self, now: Instant) -> BTreeSet<PodUid> {
+        let failing = self.failing(now);
+        let failing = failing.filter_map(|failing| Some(failing.pod?.uid));
+        // Before the first completed pass nothing has confirmed what a list shows.
+        let undecided = self.unobserved.doubts.needing_lists();
+        let undecided = undecided.filter(|_| self.reporting.passes.completed() == 0);
+        let others = self.inspector.waiting_for_room().chain(undecided);
+        failing.chain(others.cloned()).collect()
     }
 
     /// The pods that are unobserved as of the last pass.
@@ -113,49 +73,21 @@ impl Engine {
             .chain(overdue.map(|(uid, _)| uid))
     }
 
-    /// Whether the inspection of a pod is under way that is unobserved without being stuck, failing
-    /// or waiting for room.
-    pub(super) fn has_pending_inspections(&self, now: Instant) -> bool {
-        let mut unobserved = self.unobserved_for_long(now).peekable();
-        if unobserved.peek().is_none() {
-            return false;
-        }
-        let reported = self.unobserved_for(
-            &[
-                UnobservedReason::Stuck,
-                UnobservedReason::Fails,
-                UnobservedReason::NoRoom,
-            ],
-            now,
-        );
-        unobserved.any(|uid| !reported.contains(uid))
-    }
-
-    /// The stuck status calls, with the pods that wait for them.
+    /// The stuck status calls, with the pods that wait for them. A stuck id that no list has shown may
+    /// belong to a listed pod, according to the host.
     pub(super) fn stuck_status_calls(&self) -> impl Iterator<Item = OutstandingCall> {
+        let stuck = self.sent_and_stuck();
+        stuck.map(|call| self.with_owner_from_host(call))
+    }
+
+    /// The same, with what was known of each id when the call was sent.
+    pub(super) fn sent_and_stuck(&self) -> impl Iterator<Item = OutstandingCall> {
         self.ledger.stuck(|uid| self.records.knows(uid))
-    }
-
-    /// The containers whose process has ended and which the runtime reports as running.
-    pub(super) fn contradicted(&self, now: Instant) -> Vec<Failing> {
-        let contradictions = self.sources.processes.contradictions(now);
-        let error = |id| InspectError::Contradicted { id };
-        contradictions.map(|it| failing(it, error)).collect()
-    }
-
-    /// The containers whose process runs and which the runtime does not list any more.
-    pub(super) fn unlisted(&self, now: Instant) -> impl Iterator<Item = Failing> {
-        let unlisted = self.sources.processes.unlisted(now);
-        unlisted.map(|it| failing(it, |id| InspectError::Unlisted { id }))
     }
 
     /// The first pods that have been unobserved for long although no call explains it. They are
     /// reported here, and are being inspected.
-    pub(super) fn unexplained(
-        &self,
-        is_reported: impl Fn(&PodUid) -> bool,
-        now: Instant,
-    ) -> Vec<Failing> {
+    pub(super) fn unexplained(&self, reported: &BTreeSet<PodUid>, now: Instant) -> Vec<Failing> {
         let Some(limit) = now.checked_sub(INSPECTIONS_FAIL) else {
             return Vec::new();
         };
@@ -166,10 +98,11 @@ impl Engine {
                 .is_some_and(|at| at <= limit)
         };
         let pods = self.unobserved.differing.unobserved_since(limit);
-        let pods = pods.filter(|(uid, _)| is_known(uid) && !is_reported(uid));
+        let pods = pods.filter(|(uid, _)| is_known(uid) && !reported.contains(*uid));
         let pods = pods
             .filter_map(|(uid, since)| self.failing_pod(uid, InspectError::NotSeen, since, since));
-        pods.take(MAX_UNEXPLAINED_PODS).collect()
+        // If more pods wait, the runtime is too slow, and they are only counted.
+        pods.take(MIN_WINDOW + 1).collect()
     }
 
     /// A pod that is not observed as a whole. It is identified by its newest sandbox, or by a
@@ -244,14 +177,14 @@ impl Engine {
         let mut newly_stuck = Vec::new();
         let mut overdue = BTreeMap::new();
         let is_sweeping = self.missing(now.instant).any();
-        for call in self.stuck_status_calls() {
+        for call in self.sent_and_stuck() {
             let has_pod = call.about.pod.is_some();
             let call = self.with_owner_from_host(call);
             let (Some(pod), Some(id)) = (call.about.pod, call.about.id) else {
                 continue;
             };
             let key = (call.about.call, Some(id.clone()));
-            let is_swept = || is_sweeping && self.is_listed(&pod.uid, &id);
+            let is_swept = || is_sweeping && self.records.is_listed(&pod.uid, &id);
             if !has_pod || is_swept() || self.inspector.needs_answer(&pod.uid, &key) {
                 let error = || InspectError::Overdue {
                     call: call.about.call,
@@ -386,29 +319,17 @@ impl Engine {
 
     /// Notes that a pod as a whole is not observed, although its calls may be answered. If one of
     /// its calls is reported instead, only the pass gives the pod up.
-    pub(super) fn note_unobserved(
+    fn note_unobserved(
         &mut self,
         uid: &PodUid,
         error: InspectError,
         unobserved_since: Instant,
         now: Moment,
     ) {
-        if error.is_slowness() && self.is_call_reported(uid) {
+        if self.is_call_reported(uid) {
             self.reporting.passes.give_up(uid);
         } else if let Some(failing) = self.failing_pod(uid, error, now.instant, unobserved_since) {
             self.note_failing(failing, now.instant);
         }
-    }
-}
-
-fn failing(contradiction: Contradiction, error: impl Fn(Id) -> InspectError) -> Failing {
-    Failing {
-        call: Rpc::ContainerStatus,
-        container: Some(contradiction.container),
-        pod: Some(contradiction.pod),
-        error: error(contradiction.id.clone()),
-        id: contradiction.id,
-        since: contradiction.since,
-        unseen_since: contradiction.since,
     }
 }

@@ -210,7 +210,7 @@ impl Records {
         } else {
             // Another observation overlaps this one, and differs: neither is known to be newer.
             record.inspecting = None;
-            record.failed = true;
+            record.retry();
             record.overtaken = true;
             let parts = [record.sandboxes, record.containers];
             if !parts.iter().all(|part| part.is_listed_after(hint.at)) {

@@ -53,11 +53,6 @@ impl Freshness {
         }
     }
 
-    /// When the last list was requested.
-    pub(super) fn listed(&self) -> Option<Instant> {
-        self.list
-    }
-
     /// Whether the last list was requested after `time`.
     pub(super) fn is_listed_after(&self, time: Instant) -> bool {
         self.list > Some(time)

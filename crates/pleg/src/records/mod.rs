@@ -155,10 +155,10 @@ impl Records {
         }
     }
 
-    /// Requests an inspection of a pod because a call about it failed.
+    /// Requests an inspection of a pod because a call about it failed, unless one is under way.
     pub fn retry(&mut self, uid: &PodUid) {
         if let Some(record) = self.pods.get_mut(uid) {
-            record.failed = true;
+            record.retry();
             note(&mut self.unsettled, uid, record);
         }
     }
@@ -230,7 +230,7 @@ impl Records {
         }
         let hint = record.hint.take_if(|_| follows);
         record.overtaken = false;
-        record.contradicted = false;
+        record.unconfirmed = false;
         let listed = match &hint {
             Some(hint) => hint.extend(&listed),
             None => listed,
@@ -280,7 +280,6 @@ impl Records {
     pub fn commit(&mut self, ticket: &Ticket) -> Option<Commit> {
         let (record, inspected) = self.end(ticket)?;
         let before = record.committed.replace(inspected.version.clone());
-        record.failed = false;
         let commit = Commit {
             changes: diff(before.as_deref(), Some(&inspected.version)),
             before,
@@ -303,7 +302,7 @@ impl Records {
     pub fn defer(&mut self, ticket: &Ticket) -> Option<Instant> {
         let (record, inspected) = self.end(ticket)?;
         // The pod is inspected again as listed: the failed id may be one that only a hint named.
-        record.failed = true;
+        record.retry();
         self.unsettled.insert(ticket.uid.clone());
         Some(inspected.begun)
     }
@@ -397,7 +396,7 @@ impl Records {
             return Some(observed.begun);
         }
         let record = self.pods.get(uid)?;
-        record.sandboxes.listed().min(record.containers.listed())
+        record.sandboxes.list.min(record.containers.list)
     }
 
     /// Whether the pod is listed as in lists that were requested after `time`.
@@ -419,6 +418,12 @@ impl Records {
     pub fn listed_as(&self, uid: &PodUid) -> Option<&ListedPod> {
         let listed = self.pods.get(uid)?.listed.as_deref()?;
         (!listed.is_empty()).then_some(listed)
+    }
+
+    /// Whether the pod, as last observed, contains this id.
+    pub fn is_listed(&self, uid: &PodUid, id: &Id) -> bool {
+        let listed = self.listed_as(uid);
+        listed.is_some_and(|pod| pod.names(id))
     }
 
     /// Whether containers of this sandbox of the pod are listed.

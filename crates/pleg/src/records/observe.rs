@@ -154,7 +154,7 @@ impl Records {
             .is_some_and(|known| Some(known) != state)
         {
             // The two observations overlap: an inspection decides between them.
-            record.contradicted = true;
+            record.unconfirmed = true;
         }
         note(&mut self.unsettled, uid, record);
     }
@@ -184,10 +184,12 @@ impl Records {
         let is_known = is_listed || record.is_observed_since(row.id(), interval.begun);
         // Another observation differs: an inspection decides between them.
         let state = record.state_of::<R>(row.id());
-        record.failed |= state.is_some_and(|known| known != row.state());
+        if state.is_some_and(|known| known != row.state()) {
+            record.retry();
+        }
         let is_newer = R::freshness(record).admits_one(interval);
         // The same if an overlapping list does not show the id.
-        record.contradicted |= !is_known && !is_newer;
+        record.unconfirmed |= !is_known && !is_newer;
         if !is_known && is_newer {
             R::freshness(record).one(interval);
             record.note_observed(row.id().clone(), interval.ended);

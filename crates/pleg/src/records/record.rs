@@ -41,12 +41,9 @@ pub(crate) struct Record {
     pub(super) source: Source,
     /// A caller wants the pod inspected although nothing differs.
     pub(super) reinspect: bool,
-    /// The last inspection failed, and may have left an error: another one must succeed, even if nothing
-    /// differs.
-    pub(super) failed: bool,
-    /// An observation other than the inspection under way contradicts what is known. Unlike `failed`,
-    /// this stands when that inspection succeeds.
-    pub(super) contradicted: bool,
+    /// The last inspection failed, or an observation contradicts what is known: an inspection that begins
+    /// from now on must succeed, even if nothing differs.
+    pub(super) unconfirmed: bool,
     /// The last inspection was overtaken: the next one is of the pod as listed, and not of the hint.
     pub(super) overtaken: bool,
     /// Something may have happened that no list shows yet.
@@ -84,8 +81,7 @@ impl Record {
             containers: freshness,
             source,
             reinspect: false,
-            failed: false,
-            contradicted: false,
+            unconfirmed: false,
             overtaken: false,
             hint: None,
             inspecting: None,
@@ -126,7 +122,7 @@ impl Record {
             self.amend(interval.source, |known| *R::of_mut(known) = rows.to_vec());
         } else if !freshness.is_listed_after(interval.begun) {
             // For ids that were observed since, an inspection decides.
-            self.contradicted |= self.differs_from_list::<R>(pod);
+            self.unconfirmed |= self.differs_from_list::<R>(pod);
             if let Some(pod) = pod {
                 self.meet::<R>(pod, interval);
             }
@@ -277,9 +273,14 @@ impl Record {
         self.listed = settled;
     }
 
+    /// Requests an inspection, unless one is under way.
+    pub(super) fn retry(&mut self) {
+        self.unconfirmed |= self.inspecting.is_none();
+    }
+
     /// Whether the pod needs an inspection although nothing differs.
     pub(super) fn is_requested(&self) -> bool {
-        self.reinspect || self.failed || self.contradicted || self.hint.is_some()
+        self.reinspect || self.unconfirmed || self.hint.is_some()
     }
 
     /// Whether there is something to do now. A pod under inspection waits for its end, unless the pod

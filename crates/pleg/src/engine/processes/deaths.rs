@@ -1,47 +1,34 @@
 //! Processes that have ended, and whether the runtime reports it.
 
-use std::sync::Arc;
-
 use base::ledger::Ledger;
 use tokio::time::Instant;
 
-use super::{Processes, State, count_unstuck};
+use super::{Processes, State, count_awaited};
 use crate::engine::call::{Call, Purpose, Request};
-use crate::engine::limits::{MAX_DOUBT_PAUSE, PARALLEL_CALLS, SETTLED_AFTER, SLOW_AFTER};
+use crate::engine::limits::{MAX_STATUS_OVERDUE, PARALLEL_CALLS, SETTLED_AFTER, SLOW_AFTER};
 use crate::model::id::{Id, PodRef, PodUid};
+use crate::out::coverage::Failing;
+use crate::out::failure::InspectError;
 use crate::runtime::About;
 
-/// A container about which the kernel and the runtime disagree: one of them reports that it runs.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Contradiction {
-    pub(crate) id: Id,
-    pub(crate) container: Arc<str>,
-    pub(crate) pod: PodRef,
-    pub(crate) since: Instant,
-}
-
 impl Processes {
-    pub(super) fn next_death(&mut self, ledger: &Ledger, now: Instant) -> Option<(Call, About)> {
-        if count_unstuck(&self.death_calls, ledger) >= PARALLEL_CALLS {
+    pub(super) fn next_death(&self, ledger: &Ledger, now: Instant) -> Option<(Call, About)> {
+        if count_awaited(&self.dead, ledger) >= PARALLEL_CALLS {
             return None;
         }
         for id in &self.dead {
-            let Some(watch) = self.watches.get_mut(id) else {
-                continue;
-            };
-            let State::Dead {
-                next, is_requested, ..
-            } = &mut watch.state
-            else {
+            let Some(watch) = self.watches.get(id) else {
                 continue;
             };
             let request = Request::Container(id.clone());
-            if *is_requested || now < *next || ledger.is_outstanding(&request.key()) {
-                continue;
+            match watch.state {
+                State::Dead { next, .. }
+                    if now >= next && !ledger.is_outstanding(&request.key()) =>
+                {
+                    return Some(watch.call(request, Purpose::Death));
+                }
+                _ => {}
             }
-            *is_requested = true;
-            self.death_calls.insert(id.clone());
-            return Some(watch.call(request, Purpose::Death));
         }
         None
     }
@@ -71,30 +58,26 @@ impl Processes {
         runs: Option<bool>,
         now: Instant,
     ) -> Option<PodRef> {
-        self.death_calls.remove(id);
         let watch = self.watches.get_mut(id)?;
         let State::Dead {
             since,
             next,
             pause,
-            is_requested,
             is_denied,
             ..
         } = &mut watch.state
         else {
             return None;
         };
-        *is_requested = false;
         if runs == Some(false) {
-            self.dead.remove(id);
-            self.wanted.remove(id);
-            self.unwatched.remove(id);
-            return self.watches.remove(id).map(|watch| watch.pod);
+            let pod = watch.pod.clone();
+            self.forget(id);
+            return Some(pod);
         }
         *is_denied |= runs == Some(true);
         let contradicts = now >= *since + SETTLED_AFTER;
         *pause = match contradicts {
-            true => MAX_DOUBT_PAUSE,
+            true => MAX_STATUS_OVERDUE,
             false => (*pause * 3 / 2).min(SLOW_AFTER),
         };
         *next = now + *pause;
@@ -119,8 +102,9 @@ impl Processes {
         was_dead
     }
 
-    /// The containers about which the kernel and the runtime have disagreed for [`SETTLED_AFTER`].
-    pub(crate) fn contradictions(&self, now: Instant) -> impl Iterator<Item = Contradiction> {
+    /// The containers whose process has been dead for [`SETTLED_AFTER`] although the runtime reports
+    /// them as running.
+    pub(crate) fn contradictions(&self, now: Instant) -> impl Iterator<Item = Failing> {
         let dead = self.dead.iter();
         let dead = dead.filter_map(|id| Some((id, self.watches.get(id)?)));
         dead.filter_map(move |(id, watch)| match watch.state {
@@ -128,29 +112,22 @@ impl Processes {
                 since,
                 is_denied: true,
                 ..
-            } if now >= since + SETTLED_AFTER => Some(Contradiction {
-                id: id.clone(),
-                container: watch.name.clone(),
-                pod: watch.pod.clone(),
-                since,
-            }),
+            } if now >= since + SETTLED_AFTER => {
+                let error = InspectError::Contradicted { id: id.clone() };
+                Some(watch.failing(id, error, since))
+            }
             _ => None,
         })
     }
 
     /// The containers whose process has run for [`SETTLED_AFTER`] although the runtime does not list
     /// them.
-    pub(crate) fn unlisted(&self, now: Instant) -> impl Iterator<Item = Contradiction> {
+    pub(crate) fn unlisted(&self, now: Instant) -> impl Iterator<Item = Failing> {
         let unlisted = self.unlisted.iter();
         let unlisted = unlisted.filter(move |(_, since)| now >= **since + SETTLED_AFTER);
         unlisted.filter_map(|(id, since)| {
-            let watch = self.watches.get(id)?;
-            Some(Contradiction {
-                id: id.clone(),
-                container: watch.name.clone(),
-                pod: watch.pod.clone(),
-                since: *since,
-            })
+            let error = InspectError::Unlisted { id: id.clone() };
+            Some(self.watches.get(id)?.failing(id, error, *since))
         })
     }
 

@@ -1,13 +1,11 @@
 //! The connection to the runtime, as far as lists and `Version` show it: whether there is one, and
 //! to which runtime.
 
-use std::time::Duration;
-
 use tokio::time::Instant;
 
 use super::Relister;
 use crate::engine::call::List;
-use crate::engine::limits::{CRASH_WITHIN, MAX_LOSS_PAUSE};
+use crate::engine::limits::{MAX_LOSS_PAUSE, SUSPECT_AFTER};
 use crate::engine::lister::Lister;
 use crate::engine::lists::PerList;
 use crate::engine::losses::Losses;
@@ -55,20 +53,15 @@ impl Connection {
         self.skips_version = false;
     }
 
-    /// How long lists wait after a loss.
-    pub(super) fn pause(&self) -> Duration {
-        self.losses.pause()
-    }
-
     /// Notes that no list can be answered. If the connection was lost again and again soon after the
     /// same calls were sent, it cannot be chance: then the error says which calls these are.
     fn fail(&mut self, error: &CallError, calls: &str, sent: Instant, now: Instant) {
         if self.failure.as_ref() != Some(error) {
             tracing::debug!("unable to list: {error}");
         }
-        let is_crash = is_lost(error) && now < sent + CRASH_WITHIN;
+        let is_crash = is_lost(error) && now < sent + SUSPECT_AFTER;
         if is_crash {
-            self.losses.count();
+            self.losses.count(now);
         }
         self.failed_at = Some(now);
         self.failure = Some(match is_crash && self.losses.is_no_chance() {
@@ -215,7 +208,7 @@ impl Relister {
 
     /// Lists wait before they may cause the next loss.
     fn postpone(&mut self, now: Instant) {
-        let until = now + self.period.max(self.connection.pause());
+        let until = self.connection.losses.postponed(now + self.period);
         for list in List::BOTH {
             self.lists[list].postpone(until);
         }

@@ -7,7 +7,8 @@ use base::ledger::Ledger;
 use tokio::time::Instant;
 
 use super::super::limits::{
-    MAX_LIST_OVERDUE, MAX_STATUS_OVERDUE, PARALLEL_CALLS, SLOW_AFTER, SLOW_SWEEP_PACE, SWEEP_PACE,
+    MAX_LIST_OVERDUE, MAX_STATUS_OVERDUE, PARALLEL_CALLS, SLOW_AFTER, SLOW_PAUSE_DIVISOR,
+    SLOW_SWEEP_PACE, SWEEP_PACE,
 };
 use crate::engine::call::{Call, Key, List, Purpose, Request};
 use crate::engine::lists::PerList;
@@ -115,66 +116,57 @@ pub(crate) struct Swept {
 }
 
 impl Sweep {
-    /// A sweep without targets. An outstanding list that is not missing serves it.
+    /// A sweep over these targets. An outstanding list that is not missing serves it. Its pace is slower
+    /// while lists are answered but `slow` each time.
     pub(super) fn begin(
         missing: PerList<bool>,
         requests_sandboxes: bool,
+        mut targets: VecDeque<Target>,
+        slow: bool,
         ledger: &Ledger,
         now: Moment,
     ) -> Self {
+        let mut waiting = BTreeMap::new();
+        let mut failed = BTreeSet::new();
+        targets.retain(|target| {
+            let key = target.request.key();
+            match OtherCall::of(&key, ledger) {
+                OtherCall::None | OtherCall::Unrelated => true,
+                OtherCall::Serves(since) => {
+                    waiting.insert(key, since);
+                    false
+                }
+                // The outstanding call may yet be answered, but with a state from before this
+                // sweep.
+                OtherCall::Stuck => {
+                    failed.extend(target.uid.clone());
+                    false
+                }
+            }
+        });
         let awaited = missing.of_the_other().single();
         let outstanding = awaited.and_then(|list| ledger.node_call(list.rpc()));
+        let shortest_pause = if slow { SLOW_SWEEP_PACE } else { SWEEP_PACE };
+        let all = u32::try_from(targets.len()).unwrap_or(u32::MAX).max(1);
         Self {
             begun: now,
             as_of: now.instant,
             missing,
-            targets: VecDeque::new(),
-            waiting: BTreeMap::new(),
+            targets,
+            waiting,
             answered: 0,
             requests_sandboxes,
             listed_since: outstanding.unwrap_or(now.instant),
             listed: PerList::default(),
             known: BTreeSet::new(),
             not_found: BTreeSet::new(),
-            failed: BTreeSet::new(),
+            failed,
             next: now.instant,
-            shortest_pause: SWEEP_PACE,
-            pause: SWEEP_PACE,
-            longest_pause: SLOW_AFTER,
+            shortest_pause,
+            pause: shortest_pause,
+            longest_pause: (MAX_LIST_OVERDUE / all).clamp(shortest_pause, SLOW_AFTER),
             is_reported: false,
         }
-    }
-
-    /// The same sweep over these targets. Its pace is slower while lists are answered but `slow`
-    /// each time.
-    pub(super) fn over(
-        mut self,
-        mut targets: VecDeque<Target>,
-        slow: bool,
-        ledger: &Ledger,
-    ) -> Self {
-        targets.retain(|target| {
-            let key = target.request.key();
-            match OtherCall::of(&key, ledger) {
-                OtherCall::None | OtherCall::Unrelated => true,
-                OtherCall::Serves(since) => {
-                    self.waiting.insert(key, since);
-                    false
-                }
-                // The outstanding call may yet be answered, but with a state from before this
-                // sweep.
-                OtherCall::Stuck => {
-                    self.failed.extend(target.uid.clone());
-                    false
-                }
-            }
-        });
-        self.shortest_pause = if slow { SLOW_SWEEP_PACE } else { SWEEP_PACE };
-        self.pause = self.shortest_pause;
-        let all = u32::try_from(targets.len()).unwrap_or(u32::MAX).max(1);
-        self.longest_pause = (MAX_LIST_OVERDUE / all).clamp(self.shortest_pause, SLOW_AFTER);
-        self.targets = targets;
-        self
     }
 
     /// Whether it replaces all lists that are missing.
@@ -303,8 +295,8 @@ impl Sweep {
         self.answered += 1;
         if let Some(requested) = requested {
             self.as_of = requested.min(self.as_of);
-            let quarter = now.duration_since(requested) / 4;
-            self.pause = quarter.clamp(self.shortest_pause, self.longest_pause);
+            let pause = now.duration_since(requested) / SLOW_PAUSE_DIVISOR;
+            self.pause = pause.clamp(self.shortest_pause, self.longest_pause);
         }
     }
 

@@ -320,8 +320,13 @@ impl Reporter {
             reason,
             message: match self.better_since {
                 Some(since) if is_clear && state == HealthState::Degraded => {
-                    let since = Duration::from_secs((now.instant - since).as_secs());
-                    format!("recovering: no problem found for {}", GoDuration(since))
+                    match (now.instant - since).as_secs() {
+                        0 => "recovering: no problem found".to_owned(),
+                        seconds => {
+                            let lasts = GoDuration(Duration::from_secs(seconds));
+                            format!("recovering: no problem found for {lasts}")
+                        }
+                    }
                 }
                 // The report of the improvement is held, but the sentence describes the present.
                 Some(_) => {

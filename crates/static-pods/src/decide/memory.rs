@@ -159,10 +159,14 @@ impl Memory {
         self.complete_as_of.is_some()
     }
 
-    /// Whether what a view as of this time shows is of this pod and was not removed since.
+    /// Whether what a view as of this time shows is of this pod and was not removed since, by us or by
+    /// another client. A newer complete view may have shown that an unknown id is gone.
     fn may_exist(&self, id: &Id, as_of: Option<Instant>) -> bool {
         let removed = self.removed.get(id).copied();
-        as_of > removed.max(Some(self.created_at))
+        let mut containers = self.slots.values();
+        let is_known = self.sandboxes.known.contains_key(id)
+            || containers.any(|slot| slot.known.contains_key(id));
+        as_of > removed.max(Some(self.created_at)) && (is_known || as_of >= self.complete_as_of)
     }
 
     /// The time after which a complete view is needed, if one is.

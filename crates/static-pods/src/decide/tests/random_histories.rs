@@ -11,11 +11,13 @@ use crate::testing::each_seed;
 
 const HISTORIES: u64 = 1500;
 /// Seeds that once failed.
-const FAILED: [u64; 2] = [
+const FAILED: [u64; 3] = [
     // An old view of the previous pod with this UID changed the next attempt.
     10760172769343492718,
     // An init container of unknown state could not succeed.
     3833169785083259709,
+    // An old view showed a dead container again, which another client had removed.
+    9923842494125339081,
 ];
 const EVENTS: usize = 250;
 

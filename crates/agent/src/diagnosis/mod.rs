@@ -153,17 +153,19 @@ impl Diagnosis {
                 occasions.next(report.as_ref(), &present, Instant::now())
             };
             if let Some(occasion) = occasion {
-                self.diagnose(occasion, &present, outputs).await;
+                let named = self.diagnose(occasion, &present, outputs).await;
+                occasions.diagnosed(occasion, named);
             }
         }
     }
 
+    /// Returns the processes that were found to be culprits.
     async fn diagnose(
         &self,
         occasion: Occasion,
         symptoms: &BTreeSet<Symptom>,
         outputs: Outputs<'_>,
-    ) {
+    ) -> BTreeSet<u32> {
         let time = system_clock()();
         let place = match occasion {
             Occasion::Trouble | Occasion::Symptoms => self.place(time).await,
@@ -182,8 +184,10 @@ impl Diagnosis {
         outputs.metrics.diagnosed(ended);
         let bundle = self.keep_bundle(place).await;
         let Ok(report) = report else {
-            return;
+            return BTreeSet::new();
         };
+        let culprits = report.findings.iter();
+        let named = culprits.filter_map(|finding| finding.culprit.pid).collect();
         outputs.systemd_cookie(report.systemd_cookie_left_seconds, time);
         if let (Some(history), Occasion::Trouble | Occasion::Symptoms) = (outputs.history, occasion)
         {
@@ -212,6 +216,7 @@ impl Diagnosis {
                 });
             }
         }
+        named
     }
 
     /// Where the next bundle goes; nowhere if the disk does not answer.

@@ -53,6 +53,8 @@ pub(super) struct Occasions {
     /// The symptoms at the last diagnosis of symptoms.
     symptoms: BTreeSet<Symptom>,
     last_of_symptoms: Option<Instant>,
+    /// The processes that were named when the trouble that goes on was diagnosed.
+    named: BTreeSet<u32>,
     check_up: Option<Instant>,
 }
 
@@ -64,6 +66,7 @@ impl Occasions {
             last: None,
             symptoms: BTreeSet::new(),
             last_of_symptoms: None,
+            named: BTreeSet::new(),
             check_up: checks_up.then(|| now + FIRST_CHECK_UP),
         }
     }
@@ -89,21 +92,33 @@ impl Occasions {
             None => {
                 self.trouble = None;
                 self.diagnosed = None;
+                self.named.clear();
                 self.is_check_up_due(report, now)
                     .then_some(Occasion::CheckUp)
             }
         }
     }
 
+    /// Notes the processes that a diagnosis has named: they are no new symptoms while the trouble goes on.
+    pub(super) fn diagnosed(&mut self, occasion: Occasion, named: BTreeSet<u32>) {
+        if occasion == Occasion::Trouble {
+            self.named = named;
+        }
+    }
+
     /// At most once a minute, whatever else is diagnosed: a symptom is to be reported soon.
     fn of_symptoms(&mut self, symptoms: &BTreeSet<Symptom>, now: Instant) -> Option<Occasion> {
+        let symptoms = symptoms.iter();
+        let is_named =
+            |symptom: &&Symptom| symptom.pid().is_some_and(|pid| self.named.contains(&pid));
+        let symptoms: BTreeSet<Symptom> = symptoms.filter(|it| !is_named(it)).cloned().collect();
         // What has ended needs no diagnosis.
         self.symptoms.retain(|known| symptoms.contains(known));
         let may = self.last_of_symptoms.is_none_or(|last| now >= last + PAUSE);
-        if !may || *symptoms == self.symptoms {
+        if !may || symptoms == self.symptoms {
             return None;
         }
-        self.symptoms.clone_from(symptoms);
+        self.symptoms = symptoms;
         self.last_of_symptoms = Some(now);
         Some(Occasion::Symptoms)
     }
@@ -231,6 +246,31 @@ mod tests {
         let trouble = (15, Occasion::Trouble);
         let [first, second, third] = [10, 70, 150].map(|second| (second, Occasion::Symptoms));
         assert_eq!(taken, [first, trouble, second, third]);
+    }
+
+    #[test]
+    fn a_symptom_that_the_diagnosis_of_the_trouble_has_named_needs_none_until_the_trouble_is_over()
+    {
+        let (degraded, healthy) = (
+            report("Degraded", "ContainerStuck", &["a"]),
+            report("Healthy", "AllSeen", &[]),
+        );
+        let began = Instant::now();
+        let mut occasions = Occasions::new(false, began);
+        let mut taken = Vec::new();
+        for second in 0..200 {
+            let report = if second < 100 { &degraded } else { &healthy };
+            let symptoms = match second {
+                0..20 => BTreeSet::new(),
+                _ => BTreeSet::from([Symptom::of_test(7)]),
+            };
+            let now = began + Duration::from_secs(second);
+            if let Some(occasion) = occasions.next(Some(report), &symptoms, now) {
+                occasions.diagnosed(occasion, BTreeSet::from([7]));
+                taken.push((second, occasion));
+            }
+        }
+        assert_eq!(taken, [(3, Occasion::Trouble), (100, Occasion::Symptoms)]);
     }
 
     #[test]

@@ -49,6 +49,16 @@ pub(crate) enum Symptom {
     Full(&'static str),
 }
 
+impl Symptom {
+    /// The process that shows it, if it is one of a single process.
+    pub(crate) fn pid(&self) -> Option<u32> {
+        match self {
+            Self::Process { pid, .. } => Some(*pid),
+            Self::Deletion { .. } | Self::Full(_) => None,
+        }
+    }
+}
+
 #[cfg(test)]
 impl Symptom {
     pub(crate) fn of_test(pid: u32) -> Self {

@@ -65,12 +65,14 @@ async fn under_the_status_lock_condition_and_events_name_the_container_and_a_bun
     .await;
     let kept = std::fs::read_dir(&bundles).unwrap();
     let kept: Vec<_> = kept.map(|entry| entry.unwrap().path()).collect();
-    assert_eq!(kept.len(), 1, "{kept:?}");
-    let bundle = kept[0].to_str().unwrap();
-    let again = e2e::pleg(&["doctor", "--from", bundle, "-o", "json"]);
-    let again: serde_json::Value = serde_json::from_slice(&again.stdout).unwrap();
-    assert_eq!(again["findings"][0]["cause"], "container-status-lock");
-    assert_eq!(again["findings"][0]["culprit"]["pod"]["name"], "locked");
+    // The stopped shim may be a symptom before a list shows the lock.
+    assert!(matches!(kept.len(), 1 | 2), "{kept:?}");
+    for bundle in &kept {
+        let again = e2e::pleg(&["doctor", "--from", bundle.to_str().unwrap(), "-o", "json"]);
+        let again: serde_json::Value = serde_json::from_slice(&again.stdout).unwrap();
+        assert_eq!(again["findings"][0]["cause"], "container-status-lock");
+        assert_eq!(again["findings"][0]["culprit"]["pod"]["name"], "locked");
+    }
 
     testbed
         .verb(&["shim-cont", &locked.sandbox_id])

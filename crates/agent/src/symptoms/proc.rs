@@ -1,7 +1,7 @@
 //! Processes, as `/proc` shows them.
 
-use std::fs;
-use std::io;
+use std::fs::{self, File};
+use std::io::{self, Read};
 use std::mem::MaybeUninit;
 use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
@@ -18,6 +18,10 @@ const DEFAULT_ROOT: &str = "/run/runc";
 
 /// Bytes of the directory that are read at once: about forty processes.
 const BUFFER: usize = 1024;
+
+/// Bytes of a file that are read: the verb and the container of a runc are at the beginning of its command
+/// line.
+const MAX_READ: usize = 4096;
 
 pub(super) struct Proc {
     root: PathBuf,
@@ -63,10 +67,12 @@ impl Proc {
         Ok(pids)
     }
 
+    /// The beginning of a file of a process. The kernel gives it in one piece, so one call is enough.
     fn read(&self, pid: u32, file: &str) -> Option<String> {
         let path = self.root.join(format!("{pid}/{file}"));
-        let bytes = fs::read(path).ok()?;
-        Some(String::from_utf8_lossy(&bytes).into_owned())
+        let mut buffer = [0; MAX_READ];
+        let length = File::open(path).ok()?.read(&mut buffer).ok()?;
+        Some(String::from_utf8_lossy(&buffer[..length]).into_owned())
     }
 }
 

@@ -121,14 +121,13 @@ impl Scan {
         let new = pids.into_iter();
         let new = new.filter_map(|pid| Some((pid, processes.live_process(pid)?)));
         let new: Vec<(u32, LiveProcess)> = new.collect();
-        let is_settled = |process: &LiveProcess| now >= process.started + SETTLED_AFTER;
-        let (settled, young): (Vec<_>, Vec<_>) = new
-            .into_iter()
-            .partition(|(_, process)| is_settled(process));
-        let runcs = settled.iter().chain(&young);
-        for (pid, process) in runcs.filter(|(_, process)| is_runc(&process.name)) {
+        for (pid, process) in new.iter().filter(|(_, process)| is_runc(&process.name)) {
             self.commands.add_runc(*pid, process.started, processes);
         }
+        let is_settled = |process: &LiveProcess| now >= process.started + SETTLED_AFTER;
+        let settled = new.iter();
+        let settled = settled.filter(|(_, process)| is_settled(process) && !is_runc(&process.name));
+        let settled: Vec<_> = settled.collect();
         // What a process is depends on its parent, which may have a larger PID.
         for (pid, process) in &settled {
             if is_shim(&process.name) {
@@ -140,9 +139,7 @@ impl Scan {
         let is_daemon = |pid: &u32| processes.live_process(*pid).as_ref().is_some_and(is_daemon);
         self.daemons.retain(is_daemon);
         let others = settled.iter();
-        let others =
-            others.filter(|(_, process)| !is_runc(&process.name) && !is_shim(&process.name));
-        for (pid, process) in others {
+        for (pid, process) in others.filter(|(_, process)| !is_shim(&process.name)) {
             match self.daemons.contains(&process.parent) {
                 true => self.commands.add_helper(*pid, process),
                 false => self.containers.add_kept(*pid, process),

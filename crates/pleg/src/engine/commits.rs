@@ -3,7 +3,6 @@
 use tokio::time::Instant;
 
 use super::call::List;
-use super::differing::CLOCK_RESOLUTION;
 use super::doubts::{Contradictions, Judged, contradictions};
 use super::inspector::Inspected;
 use super::state::{Action, Engine};
@@ -18,7 +17,7 @@ use crate::out::failure::InspectError;
 use crate::out::health::Blind;
 use crate::out::record::{Record, events_of};
 use crate::records::diff::Subject;
-use crate::records::{Commit, Interval, Step};
+use crate::records::{Commit, Interval, Step, just_after};
 
 impl Engine {
     /// Removes or inspects a pod, as the records require. One whose processes run is not removed.
@@ -161,7 +160,7 @@ impl Engine {
                 let since = match newest.filter(|newest| Some(*newest) > commit.listed) {
                     None => begun,
                     Some(newest) => {
-                        let inspected = commit.listed.map(|listed| listed + CLOCK_RESOLUTION);
+                        let inspected = commit.listed.map(just_after);
                         let differed = differed.max(inspected).unwrap_or(newest);
                         begun.min(newest).min(differed)
                     }

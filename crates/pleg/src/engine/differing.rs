@@ -7,9 +7,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use crate::model::id::PodUid;
-
-/// The resolution of `Instant`.
-pub(super) const CLOCK_RESOLUTION: Duration = Duration::from_nanos(1);
+use crate::records::just_after;
 
 #[derive(Debug, Default)]
 pub(crate) struct Differing {
@@ -80,7 +78,7 @@ impl Differing {
     pub(crate) fn next_at(&self, duration: Duration, now: Instant) -> Option<Instant> {
         let next = match now.checked_sub(duration) {
             Some(before) => {
-                let first = (before + CLOCK_RESOLUTION, PodUid::from(""));
+                let first = (just_after(before), PodUid::from(""));
                 self.by_time.range(first..).next()
             }
             None => self.by_time.first(),

@@ -70,18 +70,18 @@ impl Freshness {
 
     /// Whether an observation of all known ids is newer than what is known.
     pub(super) fn admits_all(&self, interval: Interval) -> bool {
-        self.admits_one(interval) && after(interval.begun) >= self.any
+        self.admits_one(interval) && just_after(interval.begun) >= self.any
     }
 
     /// Notes that an observation of a single id was applied.
     pub(super) fn one(&mut self, interval: Interval) {
-        self.any = self.any.max(after(interval.ended));
+        self.any = self.any.max(just_after(interval.ended));
     }
 
     /// Notes that an observation of all known ids was applied.
     pub(super) fn all(&mut self, interval: Interval) {
         self.whole = Some(interval.ended);
-        self.any = after(interval.ended);
+        self.any = just_after(interval.ended);
     }
 
     /// Notes that a list showed nothing new.
@@ -92,7 +92,7 @@ impl Freshness {
     }
 }
 
-/// A list that was requested at `ended` may have been answered before it.
-fn after(ended: Instant) -> Instant {
-    ended + Duration::from_nanos(1)
+/// The next instant. What was requested at `time` may have been answered before it.
+pub(crate) fn just_after(time: Instant) -> Instant {
+    time + Duration::from_nanos(1)
 }

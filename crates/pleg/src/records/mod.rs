@@ -64,6 +64,7 @@ mod record;
 
 pub use hint::{Hint, Met};
 pub use interval::Interval;
+pub(crate) use interval::just_after;
 pub(crate) use record::Part;
 use record::{Inspecting, Record};
 

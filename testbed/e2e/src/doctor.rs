@@ -1,19 +1,20 @@
 //! Runs `pleg doctor` on the runtime of a test, and checks its findings.
 
 use std::path::Path;
-use std::process::Command;
-use std::time::{Duration, Instant};
+use std::process::{Command, Output};
+use std::time::Duration;
 
 use serde_json::Value;
 use testbed_driver::{Driver, Pod, PodSpec, Testbed};
 
-use crate::{command, pleg, pleg_json};
+use crate::command;
+use crate::ticks::Ticks;
 
 /// How long a run of the doctor may take, even if calls are stuck.
 const MAX_DURATION: Duration = Duration::from_secs(20);
 
 /// An address at which no kubelet listens.
-pub const NO_KUBELET: [&str; 2] = ["--kubelet-healthz", "127.0.0.1:1"];
+const NO_KUBELET: [&str; 2] = ["--kubelet-healthz", "127.0.0.1:1"];
 
 /// The doctor's report on a testbed.
 pub fn doctor(testbed: &Testbed) -> Value {
@@ -35,41 +36,53 @@ pub fn doctor_about(testbed: &Testbed, cause: &str) -> Value {
 /// The doctor's report on one cause. In this process `/var/log` is this folder.
 #[track_caller]
 pub fn doctor_with_logs(testbed: &Testbed, folder: &Path, cause: &str) -> Value {
-    let endpoint = testbed.endpoint().to_string();
-    let output = Command::new("unshare")
-        .args(["--mount", "sh", "-c"])
-        .arg("mount --bind \"$0\" /var/log && exec \"$@\"")
-        .arg(folder)
-        .arg(command().get_program())
-        .args(["doctor", "--agent", "off", "-o", "json", "-r", &endpoint])
-        .args(NO_KUBELET)
-        .args(["--check", cause])
-        .output()
-        .expect("unshare is installed");
-    let text = String::from_utf8_lossy(&output.stdout);
-    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error} in {text:?}, {output:?}"))
+    let folder = folder.to_str().expect("the path is text");
+    let mounts = [(folder, "/var/log")];
+    let options = ["--check", cause, "-o", "json"];
+    json(&output(&testbed.endpoint(), &mounts, &options))
 }
 
+/// The doctor's report, with these options too.
 #[track_caller]
-fn report(endpoint: &cri::Endpoint, options: &[&str]) -> Value {
-    let endpoint = endpoint.to_string();
-    let arguments = ["doctor", "--agent", "off", "-r", &endpoint];
-    let began = Instant::now();
-    let report = pleg_json(&[&arguments[..], &NO_KUBELET, options].concat());
-    assert!(began.elapsed() < MAX_DURATION, "{:?}", began.elapsed());
+pub fn report(endpoint: &cri::Endpoint, options: &[&str]) -> Value {
+    let began = Ticks::now();
+    let report = json(&output(endpoint, &[], &[options, &["-o", "json"]].concat()));
+    let duration = began.elapsed();
+    assert!(duration < MAX_DURATION, "{duration:?}");
     report
 }
 
 /// The output in text form for a node without findings, which is one line.
 #[track_caller]
 pub fn healthy_line(testbed: &Testbed) -> String {
-    let endpoint = testbed.endpoint().to_string();
-    let arguments = ["doctor", "--agent", "off", "-r", &endpoint];
-    let output = pleg(&[&arguments[..], &NO_KUBELET].concat());
+    let output = output(&testbed.endpoint(), &[], &[]);
     let page = String::from_utf8_lossy(&output.stdout).into_owned();
     assert_eq!(output.status.code(), Some(0), "{page}");
     assert_eq!(page.lines().count(), 1, "{page}");
     page
+}
+
+/// Runs the doctor in a mount namespace with these mounts, each a source and a target. The log of the
+/// kernel is empty there: what this machine went through before is not the test's.
+fn output(endpoint: &cri::Endpoint, mounts: &[(&str, &str)], options: &[&str]) -> Output {
+    let mounts = [mounts, &[("/dev/null", "/dev/kmsg")]].concat();
+    let mounts = mounts
+        .iter()
+        .map(|(source, target)| format!("mount --bind '{source}' '{target}' && "));
+    Command::new("unshare")
+        .args(["--mount", "sh", "-c"])
+        .arg(mounts.collect::<String>() + "exec \"$0\" \"$@\"")
+        .arg(command().get_program())
+        .args(["doctor", "--agent", "off", "-r", &endpoint.to_string()])
+        .args(NO_KUBELET)
+        .args(options)
+        .output()
+        .expect("unshare is installed")
+}
+
+fn json(output: &Output) -> Value {
+    let text = String::from_utf8_lossy(&output.stdout);
+    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error} in {text:?}, {output:?}"))
 }
 
 /// Asserts that there is one finding, and that it is of this cause. Returns it.

@@ -20,6 +20,7 @@ mod agent;
 pub mod doctor;
 pub mod run_node;
 pub mod soak;
+mod ticks;
 
 pub use agent::Agent;
 

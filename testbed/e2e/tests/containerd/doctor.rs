@@ -4,10 +4,10 @@
 use std::time::{Duration, Instant};
 
 use e2e::doctor::{
-    NO_KUBELET, assert_stop_and_crash_are_distinguished, assert_well, doctor, doctor_about,
-    doctor_at, doctor_with_logs, healthy_line, only, run_pods,
+    assert_stop_and_crash_are_distinguished, assert_well, doctor, doctor_about, doctor_at,
+    doctor_with_logs, healthy_line, only, run_pods,
 };
-use e2e::{Agent, newest, pleg_json};
+use e2e::{Agent, newest};
 use testbed_driver::{Driver, Network, PodSpec, Testbed};
 
 #[tokio::test]
@@ -51,16 +51,7 @@ async fn under_the_status_lock_container_and_shim_are_named_and_the_advice_frees
     );
 
     // If the doctor may request the goroutines of containerd, it shows where the lock is held.
-    let endpoint = testbed.endpoint().to_string();
-    let arguments = [
-        "doctor",
-        "--agent",
-        "off",
-        "--allow-signals",
-        "-r",
-        &endpoint,
-    ];
-    let report = pleg_json(&[&arguments[..], &NO_KUBELET].concat());
+    let report = e2e::doctor::report(&testbed.endpoint(), &["--allow-signals"]);
     let finding = only(&report, "container-status-lock");
     let evidence = finding["evidence"].to_string();
     assert!(evidence.contains("blocks the others"), "{evidence}");

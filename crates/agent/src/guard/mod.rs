@@ -45,10 +45,11 @@ const REACH_TIMEOUT: Duration = Duration::from_secs(1);
 /// A guard withholds an answer for five seconds while nothing changes.
 const CHANGE_TIMEOUT: Duration = Duration::from_secs(8);
 
-/// The pauses between two requests: to a guard that answers, to one that does not, and to none.
+/// The pauses between two requests: to a guard that answers, to one that does not, and to none. Each
+/// report requests the status as well, so that a new guard is shown at once.
 const PAUSE_AFTER_ANSWER: Duration = Duration::from_millis(100);
 const PAUSE_WHILE_UNRESPONSIVE: Duration = Duration::from_secs(1);
-const PAUSE_WHILE_ABSENT: Duration = Duration::from_secs(2);
+const PAUSE_WHILE_ABSENT: Duration = Duration::from_secs(10);
 
 /// The guard in front of one runtime, if there is one. Clones share their state.
 #[derive(Clone, Debug)]

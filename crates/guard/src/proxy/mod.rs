@@ -23,6 +23,7 @@ mod call_upstream;
 mod calls;
 mod driver;
 mod events;
+mod on_demand;
 mod records_file;
 mod refused;
 mod report;

@@ -125,7 +125,7 @@ async fn status(driver: &Rc<Driver>, request: &StatusRequest) -> Status {
 /// Why the runtime is unreachable, if it is.
 async fn unreachable(driver: &Driver) -> Option<Unreachable> {
     let upstream = driver.upstream_for_observers();
-    let why = timeout(CONNECT_TIMEOUT, upstream.connected())
+    let why = timeout(CONNECT_TIMEOUT, upstream.connect())
         .await
         .ok()?
         .err()?;

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 use std::error::Error;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -13,10 +13,10 @@ use http::{HeaderValue, Request, Response, Uri};
 use hyper::body::Incoming;
 use hyper::client::conn::http2::{self, SendRequest};
 use hyper_util::rt::{TokioIo, TokioTimer};
-use tokio::sync::Mutex;
 use tokio_util::io::InspectReader;
 
-use super::tasks::{LocalExecutor, spawn};
+use super::on_demand::{OnDemand, OpenConnection, until_its_end};
+use super::tasks::LocalExecutor;
 use super::{Body, CONNECTION_WINDOW, MAX_HEADER_BYTES, MAX_RESETS, WINDOW};
 
 /// The length of a frame header, and the type of a SETTINGS frame (RFC 9113, sections 4.1 and 6.5).
@@ -105,34 +105,17 @@ pub(super) async fn open_stream(
     Ok((InspectReader::new(stream, see), first))
 }
 
+/// The connection for requests and answers that are streamed.
+pub(super) type Upstream = OnDemand<Open>;
+
 /// A connection that is open.
 #[derive(Clone)]
-struct Open {
+pub(super) struct Open {
     sender: SendRequest<Body>,
     first: Rc<FirstFrame>,
 }
 
-/// A connection to the runtime for requests and answers that are streamed. Clones share it.
-#[derive(Clone)]
-pub(super) struct Upstream {
-    path: Rc<PathBuf>,
-    open: Rc<RefCell<Option<Open>>>,
-    /// Locked while a connection is opened: other calls wait for it and use it too.
-    connecting: Rc<Mutex<()>>,
-    /// Called when a connection has ended.
-    on_lost: Rc<dyn Fn()>,
-}
-
 impl Upstream {
-    pub(super) fn new(path: PathBuf, on_lost: Rc<dyn Fn()>) -> Self {
-        Self {
-            path: Rc::new(path),
-            open: Rc::default(),
-            connecting: Rc::default(),
-            on_lost,
-        }
-    }
-
     /// Sends a request, and calls `on_sent` once it is sent. The body of the returned response may be
     /// incomplete. Dropping the future or the response cancels the call.
     pub(super) async fn send(
@@ -152,27 +135,15 @@ impl Upstream {
             false => error.into(),
         })
     }
+}
 
-    fn current(&self) -> Option<Open> {
-        let open = self.open.borrow();
-        open.clone().filter(|open| !open.sender.is_closed())
+impl OpenConnection for Open {
+    async fn ready(self) -> Option<Self> {
+        (!self.sender.is_closed()).then_some(self)
     }
 
-    /// Opens a connection, if there is none.
-    pub(super) async fn connected(&self) -> Result<(), NoAnswer> {
-        self.connect().await.map(drop)
-    }
-
-    /// The connection; opens a new one if there is none.
-    async fn connect(&self) -> Result<Open, NoAnswer> {
-        if let Some(open) = self.current() {
-            return Ok(open);
-        }
-        let _connecting = self.connecting.lock().await;
-        if let Some(open) = self.current() {
-            return Ok(open);
-        }
-        let (stream, first) = open_stream(&self.path).await?;
+    async fn open(path: &Path, on_lost: Rc<dyn Fn()>) -> Result<Self, NoAnswer> {
+        let (stream, first) = open_stream(path).await?;
         let (sender, connection) = http2::Builder::new(LocalExecutor)
             .timer(TokioTimer::new())
             .initial_stream_window_size(WINDOW)
@@ -183,16 +154,8 @@ impl Upstream {
             .keep_alive_interval(None::<Duration>)
             .handshake(TokioIo::new(stream))
             .await?;
-        let on_lost = self.on_lost.clone();
-        spawn(async move {
-            if let Err(error) = connection.await {
-                tracing::debug!("a connection to the runtime ended: {error}");
-            }
-            on_lost();
-        });
-        let open = Open { sender, first };
-        *self.open.borrow_mut() = Some(open.clone());
-        Ok(open)
+        until_its_end(connection, move || on_lost());
+        Ok(Self { sender, first })
     }
 }
 

@@ -1,4 +1,4 @@
-//! The flight recorder: a recording of a node on disk, to examine an incident afterwards.
+//! The flight recorder: it records on disk what happens on a node, to examine an incident afterwards.
 //!
 //! ```text
 //!   events, health --------------\
@@ -6,12 +6,12 @@
 //!   pods, times of lists --------/                                          |
 //!                                                                   store::read: entries
 //!                                                                           |
-//!              live screens <-- replay: the state at a time <---------------+
+//!               `pleg top` <-- replay: the state at a given time <----------+
 //!              timelines <-- fold: episodes, from when to when <------------+
-//!                a ticket <-- snapshot: with status, pods and a bundle <----/
+//!                a ticket <-- snapshot: with the doctor's evidence <--------/
 //! ```
 //!
-//! The unit is an [`Entry`]: one recorded fact, with its time of day. Nothing in here may
+//! The unit is an [`Entry`]: one recorded fact, with its wall-clock time. Nothing in here may
 //! disturb the daemon that records: a queue that is full drops what does not fit, a disk that hangs
 //! blocks one thread, and what is lost is counted and recorded later.
 

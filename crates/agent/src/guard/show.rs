@@ -119,9 +119,9 @@ impl View {
     }
 }
 
-/// For which reason the node is not Healthy while this is done for lists, and since when. Our own
-/// relisting may call for no list for half a minute: the guard knows of an overdue one before. Past the
-/// limit all calls pass, and our own show how lists are.
+/// Why, and since when, what the guard does with lists makes the node not Healthy. The guard may notice an
+/// overdue list first, because we may list only each 30 s. Once its limit is reached all calls pass, and our
+/// own lists show how they are answered.
 fn reason_of(phase: Phase) -> Option<(Reason, Instant)> {
     match phase {
         Phase::Guarding { since } => Some((Reason::Guarding, since)),

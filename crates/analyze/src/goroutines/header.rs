@@ -1,3 +1,4 @@
+//! The first line of a goroutine in a Go dump, such as
 //! `goroutine 67570 gp=0xc00 m=3 [syscall, 1595 minutes, locked to thread]:`
 
 use crate::line::first_chars;
@@ -43,7 +44,7 @@ impl Header {
         parts(text).is_some()
     }
 
-    /// Parses a line that is a header, without anything around it.
+    /// Parses a line that is a header and nothing else. Lines with escaped characters are not parsed here.
     pub fn of_line(line: &[u8]) -> Option<Self> {
         if !line.starts_with(b"goroutine ") || !line.ends_with(b"]:") {
             return None;
@@ -77,7 +78,7 @@ fn parts(text: &str) -> Option<(&str, &str, &str)> {
     })
 }
 
-/// The state, without other words in the brackets.
+/// The state, without the marks that Go appends to it.
 fn state(text: &str) -> String {
     let mut state = text;
     for mark in [" (scan)", " (leaked)", " (durable)"] {
@@ -149,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_speaks_of_goroutines_is_no_header() {
+    fn text_that_only_mentions_goroutines_is_not_a_header() {
         for text in [
             "goroutine profile: total 5",
             "goroutine x [y]:",

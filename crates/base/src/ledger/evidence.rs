@@ -1,5 +1,5 @@
 //! What answers show about the runtime: that it answered a call that was sent at some time, and how
-//! long status calls usually take. **No call is stuck before later calls were answered.**
+//! long status calls usually take. **No status call is stuck before later calls were answered.**
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;

@@ -1,4 +1,4 @@
-//! Every time limit and count of the ledger.
+//! The time limits and counts of the ledger that are not configured ([`Places`](super::Places) is).
 //!
 //! Each constant says what it bounds, why the bound exists, and where its figure is from. *Chosen*
 //! means that no measurement determines the figure: nearby values work as well.
@@ -19,8 +19,8 @@ const fn seconds(seconds: u64) -> Duration {
 /// this time. Chosen: a healthy runtime answers each call within milliseconds.
 pub const SUSPECT_AFTER: Duration = seconds(1);
 
-/// How many later calls of the same kind must have been answered before a call is stuck. A slow
-/// runtime may answer one later call quickly by chance. From the definition of *stuck*.
+/// How many later calls of the same kind must have been answered before a status call that is not yet overdue
+/// is stuck. A slow runtime may answer one later call quickly by chance. From the definition of *stuck*.
 pub const STUCK_AFTER_LATER_ANSWERS: usize = 3;
 
 /// How many times its usual time (the 95th percentile) a call may take before it is overdue.

@@ -7,7 +7,7 @@
 //!                               \-- overdue, while later calls are answered: stuck
 //! ```
 //!
-//! **At most one call per (RPC, id) is outstanding.** A call has no deadline: a stuck call stays
+//! **At most one call per (RPC, id) is outstanding.** A call has no deadline here: a stuck call stays
 //! outstanding and ends when the runtime answers or the connection is lost. So a runtime that
 //! answers nothing holds at most [`Places::outstanding_calls`], and the window shrinks
 //! meanwhile. A call leaves the window only while it is stuck *and later calls of its kind are

@@ -1,15 +1,18 @@
-//! Containers that have exited, which the runtime lists as running seconds later.
+//! Containers that have exited, but that the runtime still lists as running seconds later.
 
 use super::who::{of_pod, short};
 use crate::facts::probes::ProbeFacts;
 use crate::facts::tasks::Task;
 
 pub(crate) fn says(task: &Task) -> String {
-    let has_exited = match task.init {
+    let exit = match task.init {
         Some(pid) => format!("process {pid} of {} has exited", who(task)),
-        None => format!("{} has exited and has no task any more", who(task)),
+        None => format!(
+            "{} has exited, and the runtime has no task for it",
+            who(task)
+        ),
     };
-    format!("{has_exited}, but seconds later it was still listed as running")
+    format!("{exit}, but seconds later it was still listed as running")
 }
 
 pub(crate) fn listed_though_dead(probes: &ProbeFacts) -> impl Iterator<Item = &Task> {

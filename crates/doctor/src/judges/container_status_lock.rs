@@ -124,7 +124,9 @@ fn others(probes: &ProbeFacts) -> Option<String> {
     let max = go(cost.max);
     Some(match count {
         1 => format!("one ContainerStatus of another container was answered in {max}"),
-        _ => format!("{count} ContainerStatus of other containers were answered within {max}"),
+        _ => {
+            format!("{count} ContainerStatus calls for other containers were answered within {max}")
+        }
     })
 }
 
@@ -174,7 +176,8 @@ mod tests {
         );
         let evidence = finding.evidence.join("\n");
         assert!(
-            evidence.contains("5 ContainerStatus of other containers were answered within 4ms"),
+            evidence
+                .contains("5 ContainerStatus calls for other containers were answered within 4ms"),
             "{evidence}"
         );
     }

@@ -1,5 +1,6 @@
-//! Some kernel releases have a fault that blocks processes. A release in the table is reported
-//! only if a stack on the node shows that fault.
+//! Kernel releases with a known fault that blocks processes (`causes::versions`). Such a release is reported
+//! only if processes show the symptom of its fault; a CPU that the kernel itself reports as stuck is reported
+//! on any release.
 
 use causes::Cause;
 use causes::finding::{Confidence, Culprit, Finding};
@@ -14,7 +15,7 @@ use crate::evidence::who::{MAX_EXAMPLES, names};
 use crate::facts::NodeFacts;
 use crate::facts::host::{HostFacts, Process};
 
-/// runc takes less than a second.
+/// A `runc init` of this age is stuck: normally it is replaced by the container's program within a second.
 const STUCK_SECONDS: f64 = 60.0;
 
 pub(super) fn judge(facts: &NodeFacts) -> Opinion {
@@ -39,7 +40,6 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
         })
     });
     let found: Vec<Finding> = found.collect();
-    // A CPU that the kernel itself reports as stuck is reported on any release.
     let said = || {
         let (confidence, lines) = kernel_says(facts, Cause::KernelRegression)?;
         let cause = Cause::KernelRegression;
@@ -60,7 +60,7 @@ fn kernel(release: &str, fault: &KernelFault) -> String {
     format!("kernel {release}: {}; {fixed}", fault.what)
 }
 
-/// Where a Go program waits for an event of epoll, beside threads that have nothing to do.
+/// The kernel's functions in which the threads of an idle Go program sleep.
 const IDLE: [&str; 5] = [
     "ep_poll",
     "do_epoll_wait",
@@ -69,7 +69,7 @@ const IDLE: [&str; 5] = [
     "hrtimer_nanosleep",
 ];
 
-/// `runc` and its `runc init` are both asleep and wait for nothing but an event.
+/// `runc` and its `runc init` are both idle: each thread waits for an event that does not come.
 fn lost_wakeup(host: &HostFacts) -> Option<(Confidence, Culprit, Vec<String>)> {
     let asleep = |process: &Process| {
         let mut waits = process.waits().peekable();
@@ -89,8 +89,8 @@ fn lost_wakeup(host: &HostFacts) -> Option<(Confidence, Culprit, Vec<String>)> {
         .collect();
     let first = pairs.first()?;
     let says = format!(
-        "waiting for an event, more than {STUCK_SECONDS:.0} s after the start: {}; the runc process \
-         that started it waits too",
+        "still waiting for an event more than {STUCK_SECONDS:.0} s after the start: {}; the runc \
+         processes that started them wait too",
         names(pairs.iter().copied())
     );
     Some((Confidence::High, culprit(first), vec![says]))

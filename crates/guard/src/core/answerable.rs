@@ -55,7 +55,7 @@ impl Guard {
         let is_wanted = move |known: &&Known| filter.matches_but_for_state(kind, &known.row);
         let is_open = |known: &&Known| {
             let keeps_its_state = known.is_failing() || self.is_stuck(kind, &known.row.id, now);
-            !known.is_confirmed(since) && (!keeps_its_state || known.may_run_since(kind))
+            !known.is_confirmed(since) && (!keeps_its_state || known.may_have_started(kind))
         };
         // Most of thousands of rows are confirmed already: continue where the last attempt stopped.
         let rest = rows.from(known_to.take()).map(|(_, known)| known);

@@ -1,7 +1,8 @@
 //! The known state of one sandbox or container, and the evidence for it.
 //!
-//! The states of a container only rise, so the highest state that the runtime has reported is the newest.
-//! For a sandbox the answer that was requested last counts. If two calls for a sandbox were outstanding at
+//! A container is created, runs, and has exited; it never goes back, so the furthest of these states that the
+//! runtime has reported is the newest. For a sandbox, and for a container in an unknown state, the answer that
+//! was requested last counts. If two calls for a sandbox were outstanding at
 //! the same time and their answers differ, the sandbox is not ready, and its status is requested again.
 
 use std::time::Duration;
@@ -11,7 +12,7 @@ use tokio::time::Instant;
 use crate::wire::Kind;
 use crate::wire::row::{CREATED, Row, rises};
 
-/// How long before the restart a restored row counts as confirmed.
+/// How long before the restart the last confirmation of a restored row is dated, so that it confirms nothing now.
 const BEFORE_RESTART: Duration = Duration::from_nanos(1);
 
 /// When a call was requested, and when its answer arrived.
@@ -23,17 +24,17 @@ pub(crate) struct Known {
     pub(crate) row: Row,
     /// When the runtime first reported it: a list that was requested earlier may lack it.
     first_reported: Instant,
-    /// When the newest call was requested whose answer has this state.
+    /// When the newest call was requested whose answer contained it.
     confirmed: Instant,
-    /// When the last answer that has it arrived.
+    /// When the last answer that contained it arrived.
     answered: Instant,
-    /// When the last change of it was answered: answers requested before that do not confirm it.
+    /// When the last call that changes it was answered: answers requested before that do not confirm it.
     changed: Instant,
     /// When it was last started, or may have been.
     started: Instant,
     /// How often its status has failed since it was confirmed.
     failing: Failing,
-    /// A call after that whose answer lacked it.
+    /// The first answer without it since the last one that contained it.
     missing: Option<Interval>,
 }
 
@@ -60,7 +61,7 @@ impl Known {
         }
     }
 
-    /// A row of an earlier process. It is not confirmed, but by a call that is requested at `now` or later.
+    /// A row of an earlier process. Only a call that is requested at `now` or later confirms it.
     pub(super) fn restored(row: Row, now: Instant) -> Self {
         let before = now.checked_sub(BEFORE_RESTART).unwrap_or(now);
         Self {
@@ -92,7 +93,7 @@ impl Known {
 
     /// Whether it was last known as created, and may have been started since. A running container must not
     /// be reported as created to a kubelet.
-    pub(crate) fn may_run_since(&self, kind: Kind) -> bool {
+    pub(crate) fn may_have_started(&self, kind: Kind) -> bool {
         kind == Kind::Container && self.row.state == CREATED && self.confirmed < self.started
     }
 
@@ -139,7 +140,7 @@ impl Known {
 
     /// An answer lacks it. Returns whether it is gone: an earlier answer lacked it too, and this one was
     /// requested after that.
-    pub(super) fn lacks(&mut self, interval: Interval) -> bool {
+    pub(super) fn note_missing(&mut self, interval: Interval) -> bool {
         // It was first reported after this was requested, or a call that was requested later found it.
         if self.first_reported.max(self.confirmed) >= interval.0 {
             return false;
@@ -148,7 +149,7 @@ impl Known {
         interval.0 >= answered && interval.1 > answered
     }
 
-    /// Applies a row of a later answer. Returns whether the state has changed.
+    /// Applies the row of another answer, which differs at most in its state. Returns whether that has changed.
     pub(super) fn replace(&mut self, kind: Kind, row: Row, interval: Interval) -> bool {
         let has_changed = self.set_state(kind, row.state, interval);
         let state = self.row.state;
@@ -156,7 +157,7 @@ impl Known {
         has_changed
     }
 
-    /// A change of it was answered: answers requested before that do not confirm it.
+    /// A call that changes it was answered: answers requested before that do not confirm it.
     pub(super) fn note_change(&mut self, now: Instant) {
         self.changed = self.changed.max(now);
     }

@@ -154,7 +154,7 @@ impl Rows {
         listed.sort_unstable();
         for (id, known) in &mut self.known {
             let is_lacking = listed.binary_search(&id).is_err() && is_requested(&known.row);
-            if is_lacking && known.lacks(interval) {
+            if is_lacking && known.note_missing(interval) {
                 gone.push(id.clone());
             }
         }
@@ -199,7 +199,7 @@ impl Rows {
     /// The runtime reports that it has no such id. It may exist since the request.
     pub(crate) fn absent(&mut self, id: &Id, interval: Interval) {
         let known = self.known.get_mut(id);
-        if known.is_some_and(|known| known.lacks(interval)) {
+        if known.is_some_and(|known| known.note_missing(interval)) {
             self.miss(id, interval.0);
         }
     }

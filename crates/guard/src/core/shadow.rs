@@ -10,7 +10,8 @@
 //!
 //! The guard's list lies between two lists of the runtime: one that was answered before it, and one that
 //! was requested after it. An id that is in both must be in the guard's list, in a state between theirs.
-//! An id that is in neither must not be in it.
+//! An id that is in neither must not be in it, unless it is newer than the first of them, or is missing from
+//! the runtime's lists while its status is stuck.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -51,9 +52,9 @@ impl Listed {
 #[derive(Clone, Copy, Debug)]
 struct Shown {
     state: i32,
-    /// Whether both lists may lack the id: it is newer than the list before, or that list lacked it and
-    /// its status is stuck.
-    may_be_gone: bool,
+    /// Whether the id may be in neither list of the runtime: it is newer than the first one, or it was missing
+    /// from that list and its status is stuck.
+    may_be_in_neither: bool,
 }
 
 /// The rehearsals of one kind.
@@ -72,8 +73,10 @@ enum State {
     Rehearsing {
         before: States,
         /// When the list `before` was requested.
-        listed: Instant,
+        before_requested: Instant,
+        /// When a kubelet requested the list that is rehearsed.
         requested: Instant,
+        /// The first row that was not yet confirmed at the last attempt; all before it are.
         known_to: Option<Id>,
     },
     Ready {
@@ -151,7 +154,7 @@ impl Guard {
         {
             shadow.state = State::Rehearsing {
                 before: before.states(),
-                listed: before.interval.0,
+                before_requested: before.interval.0,
                 requested: now,
                 known_to: None,
             };
@@ -160,13 +163,13 @@ impl Guard {
         }
     }
 
-    /// Checks whether the rehearsed list can be given now.
+    /// Completes the rehearsal once every row is confirmed; drops it if that takes too long, or if the guard
+    /// is not in shadow mode any more.
     pub(super) fn advance_shadow(&mut self, kind: Kind, now: Instant) {
         let next = now + self.settings.rehearse_every;
         let idle = State::Idle { next };
         let state = std::mem::replace(&mut self.shadows[kind].state, idle);
-        let next = match state {
-            // A list that cannot be given in time is not compared.
+        let after = match state {
             State::Rehearsing { requested, .. }
                 if now >= requested + REHEARSAL_TIMEOUT || self.mode != Mode::Shadow =>
             {
@@ -174,7 +177,7 @@ impl Guard {
             }
             State::Rehearsing {
                 before,
-                listed,
+                before_requested,
                 requested,
                 mut known_to,
             } => {
@@ -185,7 +188,8 @@ impl Guard {
                     let shown = ours.map(|known| {
                         let shown = Shown {
                             state: known.row.state,
-                            may_be_gone: known.is_new_since(listed) || known.is_missing(),
+                            may_be_in_neither: known.is_new_since(before_requested)
+                                || known.is_missing(),
                         };
                         (known.row.id.clone(), shown)
                     });
@@ -199,7 +203,7 @@ impl Guard {
                     },
                     None => State::Rehearsing {
                         before,
-                        listed,
+                        before_requested,
                         requested,
                         known_to,
                     },
@@ -207,7 +211,7 @@ impl Guard {
             }
             other => other,
         };
-        self.shadows[kind].state = next;
+        self.shadows[kind].state = after;
     }
 
     /// Compares a complete list of the runtime with the rehearsed one.
@@ -247,19 +251,19 @@ fn differences(
     let found = all.into_iter().filter_map(|id| {
         let state = |of: &States| of.get(id).copied();
         let (theirs, ours) = ([state(before), state(after)], ours.get(id).copied());
-        let is_so = match (theirs, ours) {
+        let agrees = match (theirs, ours) {
             ([Some(_), Some(_)], None) => false,
-            ([None, None], Some(ours)) => ours.may_be_gone,
+            ([None, None], Some(ours)) => ours.may_be_in_neither,
             ([Some(before), Some(after)], Some(ours)) => {
                 let mut states = [before, ours.state, after].into_iter();
-                let is_known = kind == Kind::Sandbox || states.all(|state| rises(kind, state));
+                let is_ordered = kind == Kind::Sandbox || states.all(|state| rises(kind, state));
                 let between = before.min(after)..=before.max(after);
-                !is_known || between.contains(&ours.state)
+                !is_ordered || between.contains(&ours.state)
             }
             // The id was created or removed between the two lists.
             _ => true,
         };
-        (!is_so).then(|| Difference {
+        (!agrees).then(|| Difference {
             kind,
             id: id.clone(),
             ours: ours.map(|ours| ours.state),
@@ -280,10 +284,18 @@ mod tests {
     }
 
     fn shown(of: &[(&str, i32)]) -> BTreeMap<Id, Shown> {
-        let may_be_gone = false;
+        let may_be_in_neither = false;
         let of = listed(of).into_iter();
-        of.map(|(id, state)| (id, Shown { state, may_be_gone }))
-            .collect()
+        of.map(|(id, state)| {
+            (
+                id,
+                Shown {
+                    state,
+                    may_be_in_neither,
+                },
+            )
+        })
+        .collect()
     }
 
     #[test]
@@ -293,7 +305,7 @@ mod tests {
         let mut early = shown(&[("goes", 1), ("dies", 1), ("stays", 1)]);
         let passing = Shown {
             state: 1,
-            may_be_gone: true,
+            may_be_in_neither: true,
         };
         early.insert("comes-and-goes".into(), passing);
         let late = shown(&[("comes", 0), ("dies", 2), ("stays", 1)]);

@@ -72,9 +72,7 @@ impl Engine {
         }
         let mut reported = pods_of(&stuck, &failing);
         reported.extend(waiting_for_room.iter().cloned());
-        // The runtime does not report these exits yet.
-        let dead = self.sources.processes.dead().map(|(_, pod)| &pod.uid);
-        let unobserved = self.unobserved_for_long(instant).chain(dead);
+        let unobserved = self.unobserved_for_long(instant);
         let unobserved: BTreeSet<&PodUid> =
             unobserved.filter(|uid| !reported.contains(*uid)).collect();
         let failed = |uid: &PodUid| !reported.contains(uid) && !unobserved.contains(uid);
@@ -84,7 +82,7 @@ impl Engine {
         self.out.cache.set_blind(!blind.is_empty());
         self.reporting.coverage = Coverage {
             started: self.reporting.coverage.started,
-            look: self.reporting.passes.last(),
+            last_pass: self.reporting.passes.last(),
             stuck,
             failing,
             waiting_for_room: waiting_for_room.len(),

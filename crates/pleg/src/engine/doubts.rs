@@ -126,7 +126,7 @@ impl Doubts {
                 DoubtReason::Contradicts(call, container) if is_listed_since(doubt.first) => {
                     let since = doubt.first;
                     let known = self.contradicted.get(&status.uid);
-                    let unseen_since = known.map_or(since, |known| known.first);
+                    let unobserved_since = known.map_or(since, |known| known.first);
                     let error = InspectError::Disagrees {
                         call,
                         id: id.clone(),
@@ -138,7 +138,7 @@ impl Doubts {
                         pod: Some(status.pod()),
                         error,
                         since,
-                        unseen_since,
+                        unobserved_since,
                     })
                 }
                 _ => None,

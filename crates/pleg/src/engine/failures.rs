@@ -51,7 +51,7 @@ impl Failures {
             // The id may be requested while it is not listed. The failure still concerns the pod.
             failing.pod = failing.pod.or_else(|| known.failing.pod.clone());
         }
-        failing.unseen_since = failing.unseen_since.min(failing.since);
+        failing.unobserved_since = failing.unobserved_since.min(failing.since);
         let failed = Failed {
             failing,
             noted: now,
@@ -172,7 +172,7 @@ mod tests {
             pod,
             error: error.clone(),
             since: now,
-            unseen_since: now,
+            unobserved_since: now,
         };
         let pod = PodRef {
             uid: "uid".into(),

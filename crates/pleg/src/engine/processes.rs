@@ -446,7 +446,7 @@ impl Watch {
             pod: Some(self.pod.clone()),
             error,
             since,
-            unseen_since: since,
+            unobserved_since: since,
         }
     }
 }

@@ -239,6 +239,7 @@ impl Relister {
         let interval = Interval {
             begun: newest.begun.instant,
             ended: newest.ended,
+            // What its statuses are compared with may be of a sweep, or of an earlier list.
             source: Source::Sweep,
         };
         let rows = newest.rows.clone();

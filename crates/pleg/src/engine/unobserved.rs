@@ -60,8 +60,8 @@ impl Engine {
         pods.map(|(uid, _)| uid)
     }
 
-    /// The same, and the pods that have differed for longer than an inspection takes. While a pass
-    /// is missing, the pods that differ at all.
+    /// The same, the pods that have differed for longer than an inspection takes, and those of which a process
+    /// has ended. While a pass is missing, the pods that differ at all.
     pub(super) fn unobserved_for_long(&self, now: Instant) -> impl Iterator<Item = &PodUid> {
         let since = match self.reporting.passes.needs_pass() {
             true => Some(now),
@@ -69,8 +69,11 @@ impl Engine {
         };
         let since = since.into_iter();
         let overdue = since.flat_map(|time| self.unobserved.differing.unobserved_since(time));
+        // The runtime does not report these exits yet.
+        let dead = self.sources.processes.dead().map(|(_, pod)| &pod.uid);
         self.unobserved_by_last_pass()
             .chain(overdue.map(|(uid, _)| uid))
+            .chain(dead)
     }
 
     /// The stuck status calls, with the pods that wait for them. A stuck id that no list has shown may
@@ -128,7 +131,7 @@ impl Engine {
             pod: Some(listed.pod.clone()),
             error,
             since,
-            unseen_since: unobserved_since,
+            unobserved_since,
         })
     }
 
@@ -278,7 +281,7 @@ impl Engine {
                     container: about.container,
                     error,
                     since: now,
-                    unseen_since: since_before.unwrap_or(now),
+                    unobserved_since: since_before.unwrap_or(now),
                     pod,
                 };
                 self.note_failing(failing, now);

@@ -87,7 +87,7 @@ pub struct Failing {
     /// Since when.
     pub since: Instant,
     /// Since when its pod is unobserved, which may be longer.
-    pub unseen_since: Instant,
+    pub unobserved_since: Instant,
 }
 
 impl Failing {
@@ -95,7 +95,7 @@ impl Failing {
     pub fn counts_at(&self) -> Instant {
         match self.error.is_withheld() || self.error.is_unlisted() {
             true => self.since,
-            false => self.unseen_since + INSPECTIONS_FAIL,
+            false => self.unobserved_since + INSPECTIONS_FAIL,
         }
     }
 }
@@ -148,7 +148,7 @@ pub struct Coverage {
     /// When the engine started.
     pub started: Instant,
     /// The last pass that observed a pod.
-    pub look: Option<Pass>,
+    pub last_pass: Option<Pass>,
     /// The stuck calls: lists, and status calls while others are answered.
     pub stuck: Vec<OutstandingCall>,
     /// The failing calls about single pods.
@@ -188,7 +188,7 @@ impl Coverage {
     pub fn none(started: Instant) -> Self {
         Self {
             started,
-            look: None,
+            last_pass: None,
             stuck: Vec::new(),
             failing: Vec::new(),
             waiting_for_room: 0,
@@ -209,6 +209,6 @@ impl Coverage {
 
     /// As of when the known pods are observed.
     pub fn as_of(&self) -> Option<Moment> {
-        self.look.map(|look| look.begun)
+        self.last_pass.map(|pass| pass.begun)
     }
 }

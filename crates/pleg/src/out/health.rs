@@ -145,7 +145,7 @@ impl Reason {
 }
 
 impl Reason {
-    /// Whether it names a culprit: it is reported at once, and never for longer than it is true.
+    /// Whether it blames a container, or the runtime as a whole: its end is held back for at most 3 s.
     pub fn blames(self) -> bool {
         matches!(self, Self::ContainerStuck | Self::RuntimeSilent)
     }

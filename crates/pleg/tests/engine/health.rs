@@ -149,7 +149,7 @@ fn seen(now: Instant) -> Coverage {
         wall: WallTime::from_unix_nanos(1).unwrap(),
     };
     Coverage {
-        look: Some(Pass {
+        last_pass: Some(Pass {
             begun,
             took: Duration::ZERO,
             kind: PassKind::List,

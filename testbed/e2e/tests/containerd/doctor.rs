@@ -40,7 +40,7 @@ async fn under_the_status_lock_container_and_shim_are_named_and_the_advice_frees
     let evidence = finding["evidence"].to_string();
     assert!(evidence.contains("is stopped (state T)"), "{evidence}");
     assert!(
-        evidence.contains("of other containers were answered"),
+        evidence.contains("for other containers were answered"),
         "{evidence}"
     );
     let pid = culprit["pid"].as_u64().unwrap().to_string();

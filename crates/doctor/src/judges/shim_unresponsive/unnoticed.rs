@@ -259,7 +259,7 @@ mod tests {
             .shim(99, false, &["c1"])
             .listed_without_task("c1");
         let findings = found(judge(&facts.facts()));
-        let says = "container c1 has exited and has no task any more, but";
+        let says = "container c1 has exited, and the runtime has no task for it, but";
         assert!(findings[0].evidence[0].starts_with(says), "{findings:?}");
     }
 

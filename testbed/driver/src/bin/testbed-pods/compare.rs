@@ -132,7 +132,7 @@ impl Progress {
             age => {
                 let left = THRESHOLD.saturating_sub(age).as_secs();
                 let age = age.as_secs();
-                format!("has not relisted for {age} s (its node is NotReady in {left} s)")
+                format!("has not relisted for {age} s (its node will be NotReady in {left} s)")
             }
         };
         let container = match (self.killed, self.restarted) {

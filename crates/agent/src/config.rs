@@ -75,24 +75,23 @@ pub struct AgentConfig {
     pub kubernetes: Option<KubernetesConfig>,
     /// The socket of a guard in front of the runtime, or `off`; without it the usual place is tried.
     pub guard: Option<String>,
-    /// What is done about the shim of a container that blocks the lists, while a guard answers them.
+    /// What is done about a container that blocks the lists, while a guard answers them.
     pub remedy: Remedy,
     /// How long one container must have blocked the lists before.
     pub remedy_after: GoDuration,
 }
 
-/// What is done about the shim of a container that blocks the lists, if the doctor is certain of it and
-/// has evidence against the shim.
+/// Which first advice of the doctor is followed about a container that blocks the lists, if the doctor is
+/// certain of the cause. The shim itself is never killed: that costs its pod.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Remedy {
     /// Nothing.
     #[default]
     None,
-    /// It is continued if it is stopped (SIGCONT).
+    /// The shim, or a runc below it, is continued if it is stopped (SIGCONT).
     Shim,
-    /// It is killed (SIGKILL) if it is stopped, in state D, or has a runc below it that does not
-    /// return: its pod is lost, and the node recovers.
+    /// That, and a runc below the shim that does not return is ended (SIGKILL).
     ShimKill,
 }
 

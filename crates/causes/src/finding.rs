@@ -173,6 +173,16 @@ impl Culprit {
     }
 }
 
+/// The signals that free what waits for a culprit, and to which processes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase", tag = "action", content = "pids")]
+pub enum Remedy {
+    /// SIGCONT: these processes are stopped.
+    Continue(Vec<u32>),
+    /// SIGKILL: this `runc` does not return. What it was started for fails.
+    EndRunc([u32; 1]),
+}
+
 /// What was found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
@@ -199,6 +209,9 @@ pub struct Finding {
     pub evidence: Vec<String>,
     /// What to do, the first thing first; with ids where they are known.
     pub advice: Vec<Cow<'static, str>>,
+    /// The first advice, if it is to send signals and safe without a look at the node.
+    #[serde(skip)]
+    pub remedy: Option<Remedy>,
     /// Where it is fixed.
     pub fixed_in: Vec<&'static str>,
     /// Where it is discussed.
@@ -224,6 +237,7 @@ impl Finding {
                 .iter()
                 .map(|advice| Cow::Borrowed(advice.text.as_str()))
                 .collect(),
+            remedy: None,
             fixed_in: about.fixed_in.iter().map(String::as_str).collect(),
             references: &about.references,
         }
@@ -276,6 +290,7 @@ impl Finding {
     /// Puts what to do with this node in front of what to do in general.
     pub fn advise_first(&mut self, advice: impl Into<String>) {
         self.advice.insert(0, Cow::Owned(advice.into()));
+        self.remedy = None;
     }
 }
 

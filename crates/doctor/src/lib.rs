@@ -20,8 +20,6 @@ pub mod facts;
 pub mod judges;
 pub mod limits;
 
-pub use evidence::shims::{ShimFault, shim_at_fault};
-
 #[cfg(test)]
 #[path = "../tests/fixtures/node.rs"]
 mod node;

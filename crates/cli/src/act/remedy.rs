@@ -1,8 +1,9 @@
-//! The remedy, off by default: the shim of the only container that blocks the lists is continued or
-//! killed, if the doctor is certain of the cause and there is evidence that the shim is at fault.
+//! The remedy, off by default: the first advice of the doctor about the only container that blocks the
+//! lists is followed, if the doctor is certain of the cause, and advises to continue what is stopped or to
+//! end a runc that does not return.
 //!
 //! ```text
-//!   guarding, one culprit --for two minutes--> doctor --certain, its shim at fault--> CONT or KILL
+//!   guarding, one culprit --for two minutes--> doctor --certain, advises signals--> CONT or KILL
 //!                                                \--anything else--> nothing
 //! ```
 //!
@@ -13,20 +14,17 @@ use std::convert::Infallible;
 use std::fs::{self, OpenOptions};
 use std::future::pending;
 use std::io::Write;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use agent::{AgentChoice, AgentClient, Daemon, Remedy};
+use agent::{AgentChoice, AgentClient, Daemon};
 use anyhow::{Context, ensure};
 use base::host::state_file;
-use causes::Cause;
-use causes::finding::{Confidence, Finding};
+use causes::finding::{Confidence, Finding, Remedy};
 use cri::Endpoint;
 use doctor::diagnosis::diagnose;
-use doctor::facts::NodeFacts;
-use doctor::facts::host::Process;
-use doctor::{ShimFault, shim_at_fault};
 use pleg::model::id::Id;
 use pleg::model::wall_time::{WallTime, system_clock};
 use pleg::out::status_report::GuardStatus;
@@ -52,26 +50,21 @@ pub async fn apply(daemon: &Daemon, agent: PathBuf) -> Infallible {
         agent,
         records: state_file(daemon.endpoint.path(), "remedies"),
     };
-    let config = &daemon.config;
-    match Remedies::of(config.remedy, config.remedy_after.0) {
-        Some(remedies) => remedies.watch(node).await,
-        None => pending().await,
+    let remedies = Remedies {
+        configured: daemon.config.remedy,
+        after: daemon.config.remedy_after.0,
+    };
+    match remedies.configured {
+        agent::Remedy::None => pending().await,
+        agent::Remedy::Shim | agent::Remedy::ShimKill => remedies.watch(node).await,
     }
 }
 
-/// The configured remedy.
+/// The configured remedies.
 #[derive(Debug)]
 struct Remedies {
-    action: Action,
+    configured: agent::Remedy,
     after: Duration,
-}
-
-/// The signal for a shim.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase")]
-enum Action {
-    Continue,
-    Kill,
 }
 
 /// The node on which remedies are applied.
@@ -85,18 +78,24 @@ struct Node {
 }
 
 /// A remedy, as it is recorded.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-struct Record {
+struct Record<'a> {
     time: WallTime,
-    action: Action,
-    id: Id,
-    pid: u32,
+    #[serde(flatten)]
+    remedy: &'a Remedy,
+    id: &'a Id,
     step: Step,
 }
 
+/// What is read of the last record.
+#[derive(Debug, Deserialize)]
+struct Last {
+    time: WallTime,
+}
+
 /// The last step of a remedy.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 enum Step {
     Announced,
@@ -106,16 +105,6 @@ enum Step {
 }
 
 impl Remedies {
-    /// The remedy that is configured, or `None`.
-    fn of(remedy: Remedy, after: Duration) -> Option<Self> {
-        let action = match remedy {
-            Remedy::None => return None,
-            Remedy::Shim => Action::Continue,
-            Remedy::ShimKill => Action::Kill,
-        };
-        Some(Self { action, after })
-    }
-
     /// Watches the node, and applies the remedy when its conditions hold.
     async fn watch(self, node: Node) -> Infallible {
         let agent = AgentClient::new(&node.agent);
@@ -141,33 +130,29 @@ impl Remedies {
         }
     }
 
-    /// Applies the remedy to the shim of this container, if its conditions hold both before and after
-    /// the notice.
+    /// Applies the remedy for this container, if its conditions hold both before and after the notice.
     async fn apply(&self, node: &Node, id: &Id) -> anyhow::Result<()> {
-        let shim = self.certain_shim(node, id).await?;
-        let (label, seconds) = (shim.label(), NOTICE.as_secs());
-        let what = match self.action {
-            Action::Continue => "continued",
-            Action::Kill => "killed",
+        let remedy = self.certain_remedy(node, id).await?;
+        let what = match &remedy {
+            Remedy::Continue(pids) => format!("SIGCONT to {pids:?}"),
+            Remedy::EndRunc(pids) => format!("SIGKILL to the runc {pids:?}"),
         };
-        tracing::warn!(
-            "{label} of container {id} blocks the node: it will be {what} in {seconds} s"
-        );
+        let seconds = NOTICE.as_secs();
+        tracing::warn!("container {id} blocks the node: {what} in {seconds} s");
         let mut record = Record {
             time: system_clock()(),
-            action: self.action,
-            id: id.clone(),
-            pid: shim.pid,
+            remedy: &remedy,
+            id,
             step: Step::Announced,
         };
         // Without a record, the remedy would be repeated, so it is not applied.
         write(&node.records, &record)?;
         sleep(NOTICE).await;
-        let done = self.signal(node, id, &shim).await;
+        let done = self.signal(node, id, &remedy).await;
         record.time = system_clock()();
         record.step = match &done {
             Ok(()) => {
-                tracing::warn!("{label} of container {id} was {what}");
+                tracing::warn!("container {id} blocks the node: sent {what}");
                 Step::Done
             }
             Err(error) => Step::LeftAlone(error.to_string()),
@@ -176,25 +161,32 @@ impl Remedies {
         done
     }
 
-    async fn certain_shim(&self, node: &Node, id: &Id) -> anyhow::Result<Process> {
+    async fn certain_remedy(&self, node: &Node, id: &Id) -> anyhow::Result<Remedy> {
         let agent = AgentChoice::Named(node.agent.clone());
         let facts = collect_facts(Some(node.runtime.clone()), agent).await?;
-        let diagnosis = diagnose(&facts, |_| true);
-        Ok(certain_shim(&diagnosis.findings, &facts, id, self.action)?.clone())
+        let findings = diagnose(&facts, |_| true).findings;
+        Ok(certain_remedy(&findings, id, self.configured)?.clone())
     }
 
-    /// Sends the signal to this process. Its id may belong to another process by now, so the conditions
-    /// are checked again while a pidfd holds the process.
-    async fn signal(&self, node: &Node, id: &Id, shim: &Process) -> anyhow::Result<()> {
-        let pid = i32::try_from(shim.pid).ok().and_then(Pid::from_raw);
-        let held = pidfd_open(pid.context("no such process")?, PidfdFlags::empty())?;
-        let current = self.certain_shim(node, id).await?;
-        ensure!(current.pid == shim.pid, "its shim has changed");
-        let signal = match self.action {
-            Action::Continue => Signal::CONT,
-            Action::Kill => Signal::KILL,
+    /// Sends the signals. The ids may belong to other processes by now, so the conditions are checked
+    /// again while pidfds hold the processes.
+    async fn signal(&self, node: &Node, id: &Id, remedy: &Remedy) -> anyhow::Result<()> {
+        let (signal, pids) = match remedy {
+            Remedy::Continue(pids) => (Signal::CONT, &pids[..]),
+            Remedy::EndRunc(pids) => (Signal::KILL, &pids[..]),
         };
-        Ok(pidfd_send_signal(held, signal)?)
+        let hold = |pid: &u32| {
+            let pid = i32::try_from(*pid).ok().and_then(Pid::from_raw);
+            let held = pidfd_open(pid.context("no such process")?, PidfdFlags::empty())?;
+            anyhow::Ok(held)
+        };
+        let held: Vec<OwnedFd> = pids.iter().map(hold).collect::<Result<_, _>>()?;
+        let current = self.certain_remedy(node, id).await?;
+        ensure!(current == *remedy, "the doctor now advises something else");
+        for process in held {
+            pidfd_send_signal(process, signal)?;
+        }
+        Ok(())
     }
 }
 
@@ -220,46 +212,43 @@ impl Culprit {
     }
 }
 
-/// Why no remedy is applied.
+/// What a remedy lacks, so that none is applied.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-enum NotCertain {
+enum Lacking {
     #[error("the doctor is not certain that it is the cause")]
-    Cause,
-    #[error("nothing shows that its shim is at fault: the runtime may wait for a disk")]
-    NotAtFault,
-    #[error("its shim is not stopped, so continuing it would change nothing")]
-    NotStopped,
-    #[error("its conmon is not called by the runtime, so killing it would free nothing")]
-    Conmon,
+    Certainty,
+    #[error("the doctor does not advise to continue or end a process at once")]
+    Advice,
+    #[error("the doctor advises to end a runc, which needs `remedy: shimKill`")]
+    Configuration,
 }
 
-/// The shim of this container, if the doctor is certain of the cause, and the shim is stopped, blocked
-/// in the kernel, or waits for a runc that does not return.
-fn certain_shim<'a>(
-    findings: &[Finding],
-    facts: &'a NodeFacts,
+/// The remedy for this container that the doctor advises first, if it is certain of the cause.
+fn certain_remedy<'a>(
+    findings: &'a [Finding],
     id: &Id,
-    action: Action,
-) -> Result<&'a Process, NotCertain> {
-    let is_it = |finding: &&Finding| {
-        let causes = [Cause::ContainerStatusLock, Cause::ShimUnresponsive];
-        causes.contains(&finding.cause)
-            && finding.confidence == Confidence::Certain
+    configured: agent::Remedy,
+) -> Result<&'a Remedy, Lacking> {
+    let is_certain = |finding: &&Finding| {
+        finding.confidence == Confidence::Certain
             && finding.culprit.id.as_deref() == Some(id.as_str())
     };
-    findings.iter().find(is_it).ok_or(NotCertain::Cause)?;
-    let (shim, fault) = shim_at_fault(facts, id.as_str()).ok_or(NotCertain::NotAtFault)?;
-    match action {
-        Action::Continue if fault != ShimFault::Stopped => Err(NotCertain::NotStopped),
-        Action::Kill if shim.comm == "conmon" => Err(NotCertain::Conmon),
-        Action::Continue | Action::Kill => Ok(shim),
+    let mut certain = findings.iter().filter(is_certain).peekable();
+    certain.peek().ok_or(Lacking::Certainty)?;
+    let remedy = certain.find_map(|finding| finding.remedy.as_ref());
+    let remedy = remedy.ok_or(Lacking::Advice)?;
+    match (remedy, configured) {
+        (_, agent::Remedy::None) | (Remedy::EndRunc(_), agent::Remedy::Shim) => {
+            Err(Lacking::Configuration)
+        }
+        (Remedy::Continue(_), agent::Remedy::Shim) | (_, agent::Remedy::ShimKill) => Ok(remedy),
     }
 }
 
 /// The time of the last record, or `None` if there is no readable record.
 fn last_in(records: &Path) -> Option<WallTime> {
     let text = fs::read_to_string(records).ok()?;
-    let last: Record = serde_json::from_str(text.lines().last()?).ok()?;
+    let last: Last = serde_json::from_str(text.lines().last()?).ok()?;
     Some(last.time)
 }
 
@@ -272,11 +261,14 @@ fn write(records: &Path, record: &Record) -> anyhow::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use doctor::facts::host::Thread;
+    use agent::Remedy::{Shim, ShimKill};
+    use cri::Rpc;
+    use doctor::facts::host::{CgroupPath, FrozenCgroup, Process};
+    use doctor::facts::probes::{Cost, End, Probe};
     use doctor::facts::tasks::Task;
-    use doctor::facts::{Fact, HostFacts, ProbeFacts};
+    use doctor::facts::{Fact, HostFacts, NodeFacts, ProbeFacts};
     use pleg::out::health::StuckCall;
-    use pleg::out::status_report::GuardStatus;
+    use pleg::runtime::RuntimeVersion;
 
     use super::*;
 
@@ -313,93 +305,156 @@ mod tests {
         assert_eq!(culprit.update(&idle, after, at(400)), None);
     }
 
-    fn certain() -> Vec<Finding> {
-        let mut finding = Finding::new(Cause::ContainerStatusLock, Confidence::Certain);
-        finding.culprit.id = Some("c1".into());
-        vec![finding]
-    }
-
-    /// The shim 7 of the container `c1`, in this state, with a runc of this age below it.
-    fn node(state: char, runc: Option<f64>) -> NodeFacts {
+    /// What the doctor finds while the status of the container `c1` and the list of all containers hang,
+    /// and the shim 7 of `c1` is in this state, with a runc of this state and age below it.
+    fn findings(shim: char, runc: Option<(char, f64)>, frozen: &[FrozenCgroup]) -> Vec<Finding> {
         let process = |pid, ppid, comm: &str, state, age_seconds| Process {
             pid,
             ppid,
             comm: comm.into(),
             state,
             age_seconds,
+            cgroups: vec![CgroupPath {
+                controllers: "freezer".into(),
+                path: format!("/kubepods/{comm}"),
+            }],
             ..Process::default()
         };
-        let shim = process(7, 1, "containerd-shim", state, 900.0);
-        let runc = runc.map(|age| process(8, 7, "runc", 'S', age));
-        let processes = [shim].into_iter().chain(runc);
+        let runc = runc.map(|(state, age)| process(8, 7, "runc", state, age));
+        let mut processes = vec![process(7, 1, "containerd-shim", shim, 900.0)];
+        processes.extend(runc);
+        processes.push(process(9, 7, "app", 'S', 900.0));
         let task = Task {
             id: "c1".into(),
             init: Some(9),
             ..Task::default()
         };
-        let first = process(9, 7, "app", 'S', 900.0);
-        NodeFacts {
+        let call = |call, id: Option<&str>, end| Probe {
+            call,
+            id: id.map(str::to_owned),
+            end,
+            seconds: 0.5,
+            by_agent: false,
+            bytes: None,
+            pod: None,
+            container: None,
+        };
+        let others = Cost {
+            call: Rpc::ContainerStatus,
+            count: 5,
+            p50: 0.001,
+            p90: 0.001,
+            p99: 0.001,
+            max: 0.001,
+            alone: None,
+        };
+        let mut facts = NodeFacts {
             taken: system_clock()(),
             probes: ProbeFacts {
+                runtime: Some(RuntimeVersion {
+                    name: "containerd".into(),
+                    version: "1.7.24".into(),
+                    api_version: "v1".into(),
+                }),
+                calls: vec![
+                    call(Rpc::Version, None, End::Answered),
+                    call(Rpc::ListPodSandbox, None, End::Answered),
+                    call(Rpc::ListContainers, None, End::Hung),
+                    call(Rpc::ContainerStatus, Some("c1"), End::Hung),
+                ],
+                costs: vec![others],
                 tasks: Fact::known(vec![task], "tasks"),
                 ..ProbeFacts::default()
             },
             host: HostFacts {
-                processes: Fact::known(processes.chain([first]).collect(), "/proc"),
+                processes: Fact::known(processes, "/proc"),
                 ..HostFacts::default()
             },
+        };
+        facts.host.cgroups.frozen = Fact::known(frozen.to_vec(), "cgroups");
+        diagnose(&facts, |_| true).findings
+    }
+
+    fn remedy(findings: &[Finding], configured: agent::Remedy) -> Result<&Remedy, Lacking> {
+        certain_remedy(findings, &"c1".into(), configured)
+    }
+
+    const HANGS: Option<(char, f64)> = Some(('S', 60.0));
+
+    /// Enforces D1.
+    #[test]
+    fn a_runc_that_hangs_is_ended_and_its_shim_is_not() {
+        let hangs = findings('S', HANGS, &[]);
+        assert_eq!(remedy(&hangs, ShimKill), Ok(&Remedy::EndRunc([8])));
+        let not_configured = Err(Lacking::Configuration);
+        assert_eq!(remedy(&hangs, Shim), not_configured);
+        // It would not thaw the container.
+        let frozen = FrozenCgroup {
+            path: "/kubepods/app".into(),
+            state: "FROZEN".into(),
+            ..FrozenCgroup::default()
+        };
+        let frozen = findings('S', HANGS, &[frozen]);
+        assert_eq!(remedy(&frozen, ShimKill), Err(Lacking::Advice));
+    }
+
+    /// Enforces D1.
+    #[test]
+    fn what_is_stopped_is_continued_and_not_ended() {
+        for (shim, runc, pids) in [
+            ('T', None, vec![7]),
+            ('S', Some(('T', 60.0)), vec![8]),
+            ('T', Some(('T', 60.0)), vec![7, 8]),
+            ('T', HANGS, vec![7]),
+        ] {
+            let findings = findings(shim, runc, &[]);
+            for configured in [Shim, ShimKill] {
+                let resumed = Remedy::Continue(pids.clone());
+                assert_eq!(remedy(&findings, configured), Ok(&resumed), "{findings:#?}");
+            }
         }
     }
 
     /// Enforces D1.
     #[test]
-    fn a_shim_is_killed_only_with_evidence_that_it_is_at_fault() {
-        let kill = |facts: &NodeFacts| {
-            certain_shim(&certain(), facts, &"c1".into(), Action::Kill).map(|shim| shim.pid)
-        };
-        assert_eq!(kill(&node('T', None)), Ok(7));
-        assert_eq!(kill(&node('S', Some(60.0))), Ok(7));
-        let mut in_kernel = node('D', None);
-        if let Fact::Known { value, .. } = &mut in_kernel.host.processes {
-            value[0].threads = vec![Thread {
-                tid: 7,
-                state: 'D',
-                still: true,
-                ..Thread::default()
-            }];
-        }
-        assert_eq!(kill(&in_kernel), Ok(7));
+    fn a_healthy_shim_or_a_doubtful_diagnosis_gets_no_signal() {
+        let none = |findings: &[Finding]| remedy(findings, ShimKill).unwrap_err();
         // The runtime itself may wait for its disk.
-        assert_eq!(kill(&node('S', None)), Err(NotCertain::NotAtFault));
+        assert_eq!(none(&findings('S', None, &[])), Lacking::Certainty);
         // A runc that has just been started is no evidence.
-        assert_eq!(kill(&node('S', Some(1.0))), Err(NotCertain::NotAtFault));
-        let mut conmon = node('T', None);
-        if let Fact::Known { value, .. } = &mut conmon.host.processes {
-            value[0].comm = "conmon".into();
+        let young = findings('S', Some(('S', 1.0)), &[]);
+        assert_eq!(none(&young), Lacking::Certainty);
+        // A signal does not end what waits in the kernel.
+        let blocked = findings('S', Some(('D', 60.0)), &[]);
+        assert_eq!(none(&blocked), Lacking::Advice);
+        assert_eq!(none(&[]), Lacking::Certainty);
+        let mut likely = findings('S', HANGS, &[]);
+        let other = certain_remedy(&likely, &"c2".into(), ShimKill);
+        assert_eq!(other, Err(Lacking::Certainty));
+        for finding in &mut likely {
+            finding.confidence = finding.confidence.min(Confidence::High);
         }
-        assert_eq!(kill(&conmon), Err(NotCertain::Conmon));
+        assert_eq!(none(&likely), Lacking::Certainty);
     }
 
-    /// Enforces D1.
+    /// At most one remedy per hour, even if the agent restarts.
     #[test]
-    fn a_shim_without_certain_cause_or_not_stopped_gets_no_signal() {
-        let of = |findings: &[Finding], facts: &NodeFacts, id: &str, action| {
-            certain_shim(findings, facts, &id.into(), action).map(|shim| shim.pid)
+    fn the_time_of_the_last_record_is_read() {
+        let directory = tempfile::tempdir().unwrap();
+        let records = directory.path().join("remedies");
+        assert_eq!(last_in(&records), None);
+        let mut record = Record {
+            time: WallTime::from_unix_nanos(1).unwrap(),
+            remedy: &Remedy::EndRunc([8]),
+            id: &"c1".into(),
+            step: Step::Announced,
         };
-        let stopped = node('T', None);
-        assert_eq!(of(&certain(), &stopped, "c1", Action::Continue), Ok(7));
-        let hung = node('S', Some(60.0));
-        let hung = of(&certain(), &hung, "c1", Action::Continue);
-        assert_eq!(hung, Err(NotCertain::NotStopped));
-        let other = of(&certain(), &stopped, "c2", Action::Kill);
-        assert_eq!(other, Err(NotCertain::Cause));
-        let mut likely = certain();
-        likely[0].confidence = Confidence::High;
-        let likely = of(&likely, &stopped, "c1", Action::Kill);
-        assert_eq!(likely, Err(NotCertain::Cause));
-        let mut gone = stopped;
-        gone.host.processes = Fact::known(Vec::new(), "/proc");
-        let gone = of(&certain(), &gone, "c1", Action::Kill);
-        assert_eq!(gone, Err(NotCertain::NotAtFault));
+        write(&records, &record).unwrap();
+        record.time = WallTime::from_unix_nanos(2).unwrap();
+        record.step = Step::LeftAlone("it ended".to_owned());
+        write(&records, &record).unwrap();
+        assert_eq!(last_in(&records), Some(record.time));
+        let text = fs::read_to_string(&records).unwrap();
+        assert!(text.contains(r#""action":"endRunc","pids":[8]"#), "{text}");
     }
 }

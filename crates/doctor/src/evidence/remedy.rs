@@ -4,9 +4,9 @@
 //! Killing a process is advised only if there is evidence that this process is stuck: killing a
 //! healthy shim or conmon costs a pod and frees nothing.
 
-use causes::finding::Finding;
+use causes::finding::{Finding, Remedy};
 
-use super::shims::{Shim, ShimFault};
+use super::shims::Shim;
 use super::who::{go, short};
 use crate::facts::NodeFacts;
 use crate::facts::host::process::is_of_freezer;
@@ -15,7 +15,7 @@ use crate::facts::probes::{Probe, ProbeFacts};
 
 mod runc;
 
-use runc::end_runc;
+use runc::{Freezer, end_runc};
 pub(crate) use runc::{blame_runc, release_runc};
 
 /// How to find the processes of a container whose shim is not known, without reading command
@@ -72,25 +72,124 @@ pub(crate) fn raise_sysctl(name: &str, now: u64, to: u64) -> String {
     format!("raise the limit (now {now}) at once with `sysctl -w {name}={to}`")
 }
 
+/// What to do first about calls that hang for a container, and to which process. The advice puts it into
+/// words, and the remedy of the finding is its signals.
+#[derive(Debug)]
+enum Action<'a> {
+    /// Resume these, which are stopped.
+    Continue(Vec<&'a Process>),
+    /// End this runc, which does not return.
+    EndRunc(&'a Process, Freezer<'a>),
+    /// Look at the node, or repair it.
+    ByHand(String),
+}
+
+impl<'a> Action<'a> {
+    fn of_shim(shim: &Shim<'a>, facts: &'a NodeFacts) -> Self {
+        let all = [shim.process].into_iter().chain(shim.runc.iter().copied());
+        let stopped: Vec<&Process> = all.filter(|process| process.is_stopped()).collect();
+        let traced = stopped.iter().find(|process| is_traced(process));
+        let role = shim.role();
+        Self::ByHand(match (traced, shim.oldest_runc()) {
+            (Some(process), _) => end_tracer(process),
+            _ if shim.process.is_stopped() => return Self::Continue(stopped),
+            _ if shim.process.was_resumed => format!(
+                "run `pleg doctor` again: the {role} was stopped when the look began, and has been \
+                 resumed; kill nothing before that"
+            ),
+            _ if !stopped.is_empty() => return Self::Continue(stopped),
+            (_, Some(runc)) if cannot_be_killed(runc) => in_the_kernel(runc),
+            _ if cannot_be_killed(shim.process) || !shim.stuck_in().is_empty() => {
+                in_the_kernel(shim.process)
+            }
+            (_, Some(runc)) if shim.fault().is_some() => {
+                return Self::EndRunc(runc, Freezer::of(&shim.ids, facts));
+            }
+            // It was seen when the look began, and may have ended since.
+            (_, Some(runc)) => format!(
+                "run `pleg doctor` again in ten seconds: runc ({}) below it had been running for \
+                 {} only. Until it has ended, do not kill the {role}, and do not restart the \
+                 runtime. If another runc runs each time, find out what those wait for, because \
+                 the runtime starts them again",
+                runc.pid,
+                go(runc.age_seconds.floor())
+            ),
+            (_, None) => look_at_runtime(shim, facts),
+        })
+    }
+
+    /// A runc that is killed does not thaw a container, so none is ended unless the container is thawed.
+    fn remedy(&self) -> Option<Remedy> {
+        match self {
+            Self::Continue(stopped) => Some(Remedy::Continue(
+                stopped.iter().map(|process| process.pid).collect(),
+            )),
+            Self::EndRunc(runc, Freezer::Thawed) => Some(Remedy::EndRunc([runc.pid])),
+            Self::EndRunc(_, Freezer::Frozen(_) | Freezer::Unread(_)) | Self::ByHand(_) => None,
+        }
+    }
+
+    /// The advice, for a shim that the runtime calls or not.
+    fn advice(self, shim: &Shim, is_called: bool) -> String {
+        let (pid, role) = (shim.process.pid, shim.role());
+        match self {
+            Self::ByHand(advice) => advice,
+            Self::Continue(stopped) => {
+                let pids: String = stopped.iter().map(|one| format!(" {}", one.pid)).collect();
+                let resume = format!("run `kill -CONT{pids}` to resume the");
+                match (shim.stopped_runc(), shim.process.is_stopped()) {
+                    (Some(runc), true) => format!(
+                        "{resume} {role} and the stopped {} below it; nothing is restarted",
+                        runc.comm
+                    ),
+                    (Some(runc), false) => {
+                        format!("{resume} stopped {}, for which the others wait", runc.comm)
+                    }
+                    // What the runc below it waits for is to be seen first.
+                    (None, _) if shim.oldest_runc().is_some() => format!(
+                        "{resume} {role}; nothing is restarted; then run `pleg doctor` again \
+                         before anything is killed"
+                    ),
+                    (None, _) if is_called => format!(
+                        "{resume} {role}, which frees the node at once; nothing is restarted. If \
+                         that does not help, run `kill -KILL {pid}`: {RESTARTS_ONE_POD}"
+                    ),
+                    (None, _) => format!("{resume} {role}; nothing is restarted"),
+                }
+            }
+            Self::EndRunc(runc, freezer) => {
+                let end = end_runc(runc, &format!("the {role}"), &freezer);
+                match is_called {
+                    true => format!(
+                        "{end}; if that does not help, run `kill -KILL {pid}` to end the shim: \
+                         {RESTARTS_ONE_POD}"
+                    ),
+                    false => end,
+                }
+            }
+        }
+    }
+}
+
 /// Adds the state of a shim and its runc processes to a finding of a call that hangs for its pod,
 /// and how to unblock what waits for them.
 pub(crate) fn blame(finding: &mut Finding, shim: &Shim, facts: &NodeFacts) {
-    describe(finding, shim);
-    finding.advise_first(advice(shim, facts));
+    // Only containerd calls the shim of a pod; conmon and docker's shims are not called.
+    let is_called = facts.probes.may_be_containerd() && !shim.is_conmon();
+    advise(finding, shim, facts, is_called);
 }
 
 /// The same of a shim that is stopped, while no call is known to hang for its pod.
-pub(crate) fn resume(finding: &mut Finding, shim: &Shim) {
-    describe(finding, shim);
-    finding.advise_first(resume_shim(shim));
+pub(crate) fn resume(finding: &mut Finding, shim: &Shim, facts: &NodeFacts) {
+    advise(finding, shim, facts, false);
 }
 
-fn resume_shim(shim: &Shim) -> String {
-    if is_traced(shim.process) {
-        return end_tracer(shim.process);
-    }
-    let (pid, role) = (shim.process.pid, shim.role());
-    format!("run `kill -CONT {pid}` to resume the {role}; nothing is restarted")
+fn advise(finding: &mut Finding, shim: &Shim, facts: &NodeFacts, is_called: bool) {
+    let action = Action::of_shim(shim, facts);
+    describe(finding, shim);
+    let remedy = action.remedy();
+    finding.advise_first(action.advice(shim, is_called));
+    finding.remedy = remedy;
 }
 
 fn describe(finding: &mut Finding, shim: &Shim) {
@@ -122,70 +221,6 @@ fn look_at_runtime(shim: &Shim, facts: &NodeFacts) -> String {
 
 /// What happens when a shim of containerd is killed.
 const RESTARTS_ONE_POD: &str = "its pod is restarted, and no other pod is affected";
-
-fn advice(shim: &Shim, facts: &NodeFacts) -> String {
-    let pid = shim.process.pid;
-    // Only containerd calls the shim of a pod; conmon and docker's shims are not called.
-    let is_called = facts.probes.may_be_containerd() && !shim.is_conmon();
-    let stopped = shim.runc.iter().filter(|runc| runc.is_stopped());
-    let stopped: String = stopped.map(|runc| format!(" {}", runc.pid)).collect();
-    match (shim.stopped_runc(), shim.oldest_runc()) {
-        _ if is_traced(shim.process) => end_tracer(shim.process),
-        (Some(runc), _) if is_traced(runc) => end_tracer(runc),
-        (Some(runc), _) if shim.process.is_stopped() => format!(
-            "run `kill -CONT {pid}{stopped}` to resume the {} and the stopped {} below it; nothing \
-             is restarted",
-            shim.role(),
-            runc.comm
-        ),
-        // What the runc below it waits for is to be seen first.
-        (None, Some(_)) if shim.process.is_stopped() => format!(
-            "{}; then run `pleg doctor` again before anything is killed",
-            resume_shim(shim)
-        ),
-        _ if shim.process.is_stopped() && is_called => format!(
-            "run `kill -CONT {pid}` to resume the shim, which frees the node at once; nothing is \
-             restarted. If that does not help, run `kill -KILL {pid}`: {RESTARTS_ONE_POD}"
-        ),
-        _ if shim.process.is_stopped() => resume_shim(shim),
-        _ if shim.process.was_resumed => format!(
-            "run `pleg doctor` again: the {} was stopped when the look began, and has been \
-             resumed; kill nothing before that",
-            shim.role()
-        ),
-        (Some(runc), _) => format!(
-            "run `kill -CONT{stopped}` to resume the stopped {}, for which the others wait",
-            runc.comm
-        ),
-        (None, Some(runc)) if cannot_be_killed(runc) => in_the_kernel(runc),
-        _ if cannot_be_killed(shim.process) || !shim.stuck_in().is_empty() => {
-            in_the_kernel(shim.process)
-        }
-        (None, Some(runc)) => match shim.fault() {
-            Some(ShimFault::Runc(_)) => {
-                let end = end_runc(runc, &format!("the {}", shim.role()), &shim.ids, facts);
-                match is_called {
-                    true => format!(
-                        "{end}; if that does not help, run `kill -KILL {pid}` to end the shim: \
-                         {RESTARTS_ONE_POD}"
-                    ),
-                    false => end,
-                }
-            }
-            // It was seen when the look began, and may have ended since.
-            _ => format!(
-                "run `pleg doctor` again in ten seconds: runc ({}) below it had been running for \
-                 {} only. Until it has ended, do not kill the {}, and do not restart the runtime. \
-                 If another runc runs each time, find out what those wait for, because the runtime \
-                 starts them again",
-                runc.pid,
-                go(runc.age_seconds.floor()),
-                shim.role()
-            ),
-        },
-        _ => look_at_runtime(shim, facts),
-    }
-}
 
 fn cannot_be_killed(process: &Process) -> bool {
     process.state == 'D'
@@ -227,8 +262,53 @@ mod tests {
         finding(node).advice[0].clone().into_owned()
     }
 
+    /// Its remedy is what the first advice says.
     fn finding(node: Node) -> Finding {
-        found(opinion(&node.facts(), Cause::ContainerLock)).remove(0)
+        let finding = found(opinion(&node.facts(), Cause::ContainerLock)).remove(0);
+        let command = match &finding.remedy {
+            Some(Remedy::Continue(pids)) => {
+                let pids: String = pids.iter().map(|pid| format!(" {pid}")).collect();
+                format!("run `kill -CONT{pids}`")
+            }
+            Some(Remedy::EndRunc([pid])) => format!("run `kill -KILL {pid}`"),
+            None => String::new(),
+        };
+        assert!(finding.advice[0].starts_with(&command), "{finding:#?}");
+        finding
+    }
+
+    fn remedy(node: Node) -> Option<Remedy> {
+        finding(node).remedy
+    }
+
+    /// Enforces D1.
+    #[test]
+    fn the_remedy_resumes_what_is_stopped_or_ends_a_runc_and_never_a_shim() {
+        let shim = |stopped| hung("containerd", "1.7.24").shim(99, stopped, &["c1"]);
+        let with_runc = |state, age| {
+            let node = shim(false).in_group(100, "", "/kubepods/c1");
+            let node = node.process(200, 99, "runc").in_state(200, state);
+            node.aged(200, age)
+        };
+        let resume = |pid| Some(Remedy::Continue(vec![pid]));
+        assert_eq!(remedy(shim(true)), resume(99));
+        assert_eq!(remedy(with_runc('T', 1.0)), resume(200));
+        let end = Some(Remedy::EndRunc([200]));
+        assert_eq!(remedy(with_runc('S', 22.0)), end);
+        for node in [
+            shim(false),
+            shim(false).resumed(99),
+            shim(false).in_state(99, 'D'),
+            shim(false).blocked(99, "nfs4_call_sync"),
+            shim(true).in_state(99, 't'),
+            with_runc('S', 1.0),
+            with_runc('D', 22.0),
+            with_runc('t', 22.0),
+            // It is not known whether the container is frozen.
+            shim(false).process(200, 99, "runc").aged(200, 22.0),
+        ] {
+            assert_eq!(remedy(node), None);
+        }
     }
 
     #[test]
@@ -280,12 +360,16 @@ mod tests {
                 .process(200, 99, "runc")
                 .in_state(200, state)
         };
-        let stopped = first_advice(node('T'));
+        let found = finding(node('T'));
+        assert_eq!(found.remedy, Some(Remedy::Continue(vec![99, 200])));
+        let stopped = &found.advice[0];
         assert!(
             stopped.contains("kill -CONT 99 200") && !stopped.contains("KILL"),
             "{stopped}"
         );
-        let running = first_advice(node('S'));
+        let found = finding(node('S'));
+        assert_eq!(found.remedy, Some(Remedy::Continue(vec![99])));
+        let running = &found.advice[0];
         assert!(
             running.contains("kill -CONT 99`") && !running.contains("KILL"),
             "{running}"
@@ -349,6 +433,7 @@ mod tests {
         assert_eq!(asleep.culprit.id.as_deref(), Some("c1"));
     }
 
+    /// Enforces D1.
     #[test]
     fn a_runc_whose_container_is_frozen_is_ended_only_after_its_cgroup_is_thawed() {
         let waiting = |controllers| {
@@ -358,20 +443,23 @@ mod tests {
                 .in_group(100, controllers, "/kubepods/c1")
         };
         let file = "/sys/fs/cgroup/freezer/kubepods/c1/freezer.state";
-        let frozen = first_advice(waiting("freezer").frozen("/kubepods/c1", file, "THAWED"));
-        let thaw = frozen.find(&format!("`echo THAWED > {file}`")).unwrap();
-        assert!(thaw < frozen.find("`kill -KILL 200`").unwrap(), "{frozen}");
+        let frozen = finding(waiting("freezer").frozen("/kubepods/c1", file, "THAWED"));
+        let advice = &frozen.advice[0];
+        let thaw = advice.find(&format!("`echo THAWED > {file}`")).unwrap();
+        assert!(thaw < advice.find("`kill -KILL 200`").unwrap(), "{advice}");
+        assert_eq!(frozen.remedy, None);
         // The freezers could not be read.
-        let unread = first_advice(waiting("freezer"));
+        let unread = finding(waiting("freezer"));
         assert!(
-            unread.starts_with(&format!("first run `cat {file}`")),
-            "{unread}"
+            unread.advice[0].starts_with(&format!("first run `cat {file}`")),
+            "{unread:#?}"
         );
+        assert_eq!(unread.remedy, None);
         // Another one is frozen, and version 2 needs none of this.
-        let other = first_advice(waiting("freezer").frozen("/kubepods/c2", "other", "THAWED"));
-        assert!(other.starts_with("run `kill -KILL 200`"), "{other}");
-        let v2 = first_advice(waiting(""));
-        assert!(v2.starts_with("run `kill -KILL 200`"), "{v2}");
+        let end = Some(Remedy::EndRunc([200]));
+        let other = waiting("freezer").frozen("/kubepods/c2", "other", "THAWED");
+        assert_eq!(remedy(other), end);
+        assert_eq!(remedy(waiting("")), end);
     }
 
     #[test]

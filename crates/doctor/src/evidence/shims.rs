@@ -33,7 +33,7 @@ pub(crate) struct Shim<'a> {
 /// What shows that calls wait for a shim, and not for the runtime or its disk. Killing a shim
 /// without it costs a pod and frees nothing.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum ShimFault<'a> {
+pub(crate) enum ShimFault<'a> {
     /// The shim is stopped, by a signal or a debugger.
     Stopped,
     /// A thread of the shim waits in the kernel and did not run between the two samples.
@@ -228,13 +228,6 @@ fn serve<'a>(shims: &mut [Shim<'a>], tasks: &'a [Task], parent: impl Fn(u32) -> 
 pub(crate) fn serving<'a, 'b>(shims: &'b [Shim<'a>], probe: &Probe) -> Option<&'b Shim<'a>> {
     let id = probe.id.as_deref()?;
     shims.iter().find(|shim| shim.serves(id))
-}
-
-/// The shim of this container or sandbox, if something shows that calls wait for it.
-pub fn shim_at_fault<'a>(facts: &'a NodeFacts, id: &str) -> Option<(&'a Process, ShimFault<'a>)> {
-    let shims = shims(facts).ok()?;
-    let shim = shims.iter().find(|shim| shim.serves(id))?;
-    Some((shim.process, shim.fault()?))
 }
 
 /// A stopped conmon of the sandbox's pod: if CRI-O reports the containers together with their

@@ -56,8 +56,13 @@ fn of_one(facts: &NodeFacts, probe: &Probe, shim: Option<&Shim>) -> Finding {
     let is_shim = matches!(fault, Some(ShimFault::Stopped | ShimFault::InKernel));
     // An old runc may be slow for the same disk, or be of another container of the pod.
     let disk = runtime_waits_for_disk(facts).filter(|_| !is_shim);
+    let runc_of = match fault {
+        Some(ShimFault::Runc(runc)) => runc.runc.as_ref().and_then(|it| it.container.as_ref()),
+        _ => None,
+    };
+    let is_of_other = runc_of.is_some_and(|id| Some(id) != probe.id.as_ref());
     let mut confidence = confidence(probes);
-    if fault.is_none() || disk.is_some() {
+    if fault.is_none() || is_of_other || disk.is_some() {
         confidence = confidence.min(Confidence::High);
     }
     let mut finding = Finding::new(Cause::ContainerStatusLock, confidence);
@@ -180,6 +185,23 @@ mod tests {
                 .contains("5 ContainerStatus calls for other containers were answered within 4ms"),
             "{evidence}"
         );
+    }
+
+    #[test]
+    fn a_runc_of_another_container_of_the_pod_makes_it_uncertain() {
+        let of = |container: &str| {
+            let id = "a".repeat(64);
+            let facts = node("containerd", "1.7.24")
+                .call(Rpc::ListContainers, Outcome::Hung, 2.0)
+                .status(Rpc::ContainerStatus, &id, "shop", "web", "app")
+                .answered(Rpc::ContainerStatus, 5, 0.004)
+                .shim(99, false, &[&id])
+                .process(200, 99, "runc")
+                .commanded(200, &format!("runc update {}", container.repeat(64)));
+            found(judge(&facts.facts()))[0].confidence
+        };
+        assert_eq!(of("a"), Confidence::Certain);
+        assert_eq!(of("b"), Confidence::High);
     }
 
     #[test]

@@ -120,7 +120,7 @@ fn of_stopped(facts: &NodeFacts, shim: &Shim) -> Finding {
     let mut its_calls = probes.calls.iter().filter(its);
     match its_calls.any(|probe| probe.outcome() == Outcome::Hung) {
         true => blame(&mut finding, shim, facts),
-        false => resume(&mut finding, shim),
+        false => resume(&mut finding, shim, facts),
     }
     finding
 }

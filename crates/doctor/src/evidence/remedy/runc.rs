@@ -6,7 +6,7 @@ use super::{cannot_be_killed, end_tracer, in_the_kernel, is_traced, thaw};
 use crate::evidence::owner::container_of;
 use crate::evidence::who::go;
 use crate::facts::NodeFacts;
-use crate::facts::host::Process;
+use crate::facts::host::{FrozenCgroup, Process};
 
 /// Adds the state of the runc processes that the runtime waits for, and what to do about them.
 pub(crate) fn blame_runc(finding: &mut Finding, runcs: &[&Process], facts: &NodeFacts) {
@@ -46,7 +46,7 @@ pub(crate) fn release_runc(runc: &Process, waits: &str, ids: &[&str], facts: &No
     if cannot_be_killed(runc) {
         return in_the_kernel(runc);
     }
-    let end = end_runc(runc, waits, ids, facts);
+    let end = end_runc(runc, waits, &Freezer::of(ids, facts));
     format!("{end}; {}", lost_with(runc))
 }
 
@@ -64,35 +64,59 @@ fn lost_with(runc: &Process) -> &'static str {
     }
 }
 
-/// How to end a runc. runc freezes a container on cgroup v1 while it changes it, and one that is
-/// killed does not thaw it (runc#4481).
-pub(super) fn end_runc(runc: &Process, waits: &str, ids: &[&str], facts: &NodeFacts) -> String {
+/// Whether a container is frozen. runc freezes a container on cgroup v1 while it changes it, and one that
+/// is killed does not thaw it (runc#4481).
+#[derive(Debug)]
+pub(super) enum Freezer<'a> {
+    Thawed,
+    Frozen(&'a FrozenCgroup),
+    /// It is not known. On version 1, it is read at this path.
+    Unread(Option<&'a str>),
+}
+
+impl<'a> Freezer<'a> {
+    /// That of these containers: frozen if one of them is.
+    pub(super) fn of(ids: &[&str], facts: &'a NodeFacts) -> Self {
+        let host = &facts.host;
+        let tasks = facts.probes.tasks.value().map_or(&[][..], Vec::as_slice);
+        let is_first = |process: &Process| {
+            let mut tasks = tasks.iter().filter(|task| ids.contains(&&*task.id));
+            tasks.any(|task| task.init == Some(process.pid))
+        };
+        let is_inside = |process: &&Process| {
+            container_of(process).is_some_and(|id| ids.contains(&id)) || is_first(process)
+        };
+        let inside = || host.all_processes().iter().filter(is_inside);
+        if let Some(group) = inside().find_map(|process| host.frozen_group(process)) {
+            return Self::Frozen(group);
+        }
+        let Some(process) = inside().find(|process| process.cgroup("freezer").is_some()) else {
+            return Self::Unread(None);
+        };
+        match process.freezer_v1() {
+            Some(path) if host.cgroups.frozen.value().is_none() => Self::Unread(Some(path)),
+            _ => Self::Thawed,
+        }
+    }
+}
+
+/// How to end a runc.
+pub(super) fn end_runc(runc: &Process, waits: &str, freezer: &Freezer) -> String {
     let end = format!(
         "`kill -KILL {}` to end the runc that {waits} waits for",
         runc.pid
     );
-    let host = &facts.host;
-    let tasks = facts.probes.tasks.value().map_or(&[][..], Vec::as_slice);
-    let is_first = |process: &Process| {
-        let mut tasks = tasks.iter().filter(|task| ids.contains(&&*task.id));
-        tasks.any(|task| task.init == Some(process.pid))
-    };
-    let is_inside = |process: &&Process| {
-        container_of(process).is_some_and(|id| ids.contains(&id)) || is_first(process)
-    };
-    let mut inside = host.all_processes().iter().filter(is_inside).peekable();
-    let on_v1 = inside.peek().and_then(|process| process.freezer_v1());
-    match (inside.find_map(|process| host.frozen_group(process)), on_v1) {
-        (Some(group), _) => format!(
+    match freezer {
+        Freezer::Frozen(group) => format!(
             "the cgroup of the container is frozen, and a runc that is killed does not thaw it: \
              first {}, then run {end}",
             thaw(group)
         ),
-        (None, Some(path)) if host.cgroups.frozen.value().is_none() => format!(
+        Freezer::Unread(Some(path)) => format!(
             "first run `cat /sys/fs/cgroup/freezer{path}/freezer.state`: a runc that is killed \
              does not thaw a cgroup that it has frozen. If it prints FROZEN, write THAWED to that \
              file. Then run {end}"
         ),
-        _ => format!("run {end}"),
+        Freezer::Thawed | Freezer::Unread(None) => format!("run {end}"),
     }
 }

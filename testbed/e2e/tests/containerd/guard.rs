@@ -338,3 +338,20 @@ async fn the_stopped_shim_of_the_culprit_is_continued_if_that_is_asked_for() {
     }
     assert!(records.contains(node.stuck()), "{records}");
 }
+
+#[tokio::test]
+async fn a_runc_that_holds_up_the_lists_is_ended_if_that_is_asked_for_and_its_pod_lives() {
+    let remedy = "remedy: shimKill\nremedyAfter: 3s\n";
+    let node = Guarded::up("remedy-runc", remedy).await;
+    node.verb(&["runc-stuck", "update"]).await;
+    let update = node.held().await;
+    list(&node.kubelet).await;
+    // The runc was killed before it changed anything.
+    update.answered().await.unwrap_err();
+    node.over().await;
+    let (states, _) = list(&node.direct).await;
+    assert_eq!(states[node.stuck()], ContainerState::ContainerRunning);
+    let records = node.agent.kept(".remedies");
+    assert!(records.contains("\"action\":\"endRunc\""), "{records}");
+    assert!(records.contains("\"step\":\"done\""), "{records}");
+}

@@ -2,7 +2,7 @@
 //! contradicts the list. Such a pod does not differ, so no relist would cause another inspection.
 //!
 //! ```text
-//!   found --exit code missing-----> inspected again after 0.25 s, 0.5 s ... six times
+//!   found --exit code missing-----> inspected again after 0.25 s, 0.5 s ... 5 min until it is there
 //!     \-----contradicts the list--> inspected again after 0.25 s ... 10 s until it does not;
 //!                                   failing, if lists that were requested since show the same
 //! ```
@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use tokio::time::Instant;
 
-use super::limits::{MAX_STATUS_OVERDUE, SLOW_AFTER};
+use super::limits::{MAX_STATUS_OVERDUE, MAX_WITHHELD_PAUSE, SLOW_AFTER};
 use crate::model::backoff::Backoff;
 use crate::model::id::{Id, PodUid};
 use crate::model::listed::{ContainerState, ListedPod, SandboxState};
@@ -65,7 +65,6 @@ struct Doubt {
 enum Next {
     At(Instant),
     UnderWay,
-    Never,
 }
 
 /// How a pod's status relates to its listing.
@@ -117,10 +116,10 @@ impl Doubts {
         let found: BTreeMap<Id, DoubtReason> = lacking.chain(contradictions).collect();
         for (id, found) in found {
             let known = known.remove(&id);
-            // A doubt for another reason begins anew: its last retry may have been its last.
+            // A doubt for another reason begins anew, with short pauses.
             let known = known.filter(|doubt| doubt.contradicts == found.contradicts());
             let mut doubt = known.unwrap_or_else(|| Doubt::new(found.contradicts(), now));
-            doubt.retry_at(&found, now);
+            doubt.retry(now);
             contradicts |= found.contradicts();
             doubt.failing = match found {
                 DoubtReason::Contradicts(call, container) if is_listed_since(doubt.first) => {
@@ -222,7 +221,7 @@ impl Doubts {
         let doubts = self.pods.values().flat_map(BTreeMap::values);
         let times = doubts.filter_map(|doubt| match doubt.next {
             Next::At(time) => Some(time),
-            Next::UnderWay | Next::Never => None,
+            Next::UnderWay => None,
         });
         times.min()
     }
@@ -250,7 +249,12 @@ impl Doubts {
 
 impl Doubt {
     fn new(contradicts: bool, now: Instant) -> Self {
-        let mut pauses = Backoff::new(SLOW_AFTER, 2, MAX_STATUS_OVERDUE);
+        // CRI-O reports -1 until the exit file exists, which may never happen.
+        let longest = match contradicts {
+            true => MAX_STATUS_OVERDUE,
+            false => MAX_WITHHELD_PAUSE,
+        };
+        let mut pauses = Backoff::new(SLOW_AFTER, 2, longest);
         Self {
             contradicts,
             first: now,
@@ -261,16 +265,10 @@ impl Doubt {
     }
 
     /// The id is still in doubt. Only after an inspection that this doubt caused, the pause grows.
-    fn retry_at(&mut self, found: &DoubtReason, now: Instant) {
-        if self.next != Next::UnderWay {
-            return;
+    fn retry(&mut self, now: Instant) {
+        if self.next == Next::UnderWay {
+            self.next = Next::At(now + self.pauses.next());
         }
-        let pause = self.pauses.next();
-        self.next = match found {
-            // CRI-O reports -1 until the exit file exists, which may never happen.
-            DoubtReason::LacksExitCode if pause == MAX_STATUS_OVERDUE => Next::Never,
-            _ => Next::At(now + pause),
-        };
     }
 }
 

@@ -70,9 +70,9 @@ pub(super) const FIRST_RETRY_PAUSE: Duration = seconds(5);
 /// `relist_ceiling`.
 pub(super) const MAX_RETRY_PAUSE: Duration = seconds(30);
 
-/// The longest pause before a call during which the connection was lost each time is sent again, and
-/// before a process that cannot be watched is tried again. Chosen: the other pods are observed without
-/// it.
+/// The longest pause before a call during which the connection was lost each time is sent again, before a
+/// process that cannot be watched is tried again, and before a missing exit code is requested again. Chosen:
+/// all else is observed without it.
 pub(super) const MAX_WITHHELD_PAUSE: Duration = seconds(300);
 
 /// How long quarantined calls wait after a loss of the connection for an answer to another call,

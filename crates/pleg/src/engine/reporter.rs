@@ -284,6 +284,8 @@ impl Reporter {
         let longest = match (self.reported.state, self.reported.reason) {
             // No pod was observed for minutes, and now one is.
             (HealthState::Unhealthy, _) if !is_same_state => Duration::ZERO,
+            // Between two slow calls about one pod all is well.
+            (_, Reason::StatusSlow) if !is_same_state => FIRST_HOLD,
             _ if !is_same_state => MAX_BLAME_HOLD,
             (_, reason) if reason.blames() => MAX_BLAME_HOLD,
             // A runtime that is starting or stopping may answer lists with errors. These alone do

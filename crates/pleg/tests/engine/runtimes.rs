@@ -294,15 +294,20 @@ async fn an_unknown_exit_code_is_requested_again() {
         let code = code.and_then(|container| container.exit_code);
         assert_eq!(code, Some(143), "{way:?}");
         assert_eq!(node.deaths("a/app.0").len(), 1, "{way:?}");
-        // A code that never appears is not requested for ever.
+        // A code that appears after minutes is requested ever less often, and found.
         node.sim
-            .exit_with_delayed_code("b", "app", 143, seconds(1e6));
+            .exit_with_delayed_code("b", "app", 143, seconds(200.0));
         node.at(60.0).await;
         let asked = node.sim.calls_made(Rpc::ContainerStatus);
         node.at(120.0).await;
         let asked = node.sim.calls_made(Rpc::ContainerStatus) - asked;
         assert!(asked <= 10, "{way:?}: {asked} calls in a minute");
         assert_eq!(node.deaths("b/app.0").len(), 1, "{way:?}");
+        node.at(600.0).await;
+        let entry = node.pleg.cache().get(&"uid-b".into());
+        let code = entry.status.container(&Id::from("b/app.0"));
+        let code = code.and_then(|container| container.exit_code);
+        assert_eq!(code, Some(143), "{way:?}");
     }
 }
 

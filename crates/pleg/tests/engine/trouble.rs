@@ -622,3 +622,17 @@ async fn what_a_stuck_list_hides_stays_unseen_until_it_is_answered_however_often
         }
     }
 }
+
+/// CRI-O looks for 3.7 s for the exit file of a container whose conmon is gone, before each answer.
+#[tokio::test(start_paused = true)]
+async fn a_status_that_is_slow_each_time_does_not_make_health_flap() {
+    let node = Node::watch(pods).await;
+    node.at(3.4).await;
+    let slow = Fault::Slow(seconds(3.7));
+    node.sim.fault(Rpc::ContainerStatus, Some("a/app.0"), slow);
+    node.sim
+        .exit_with_delayed_code("a", "app", 143, Duration::from_secs(3600));
+    node.at(123.4).await;
+    let changes = node.health_reports(3.4);
+    assert!(changes.len() <= 8, "{changes:#?}");
+}

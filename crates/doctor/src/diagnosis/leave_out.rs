@@ -27,7 +27,11 @@ pub(super) fn processes_that_are_named(findings: &mut Vec<Finding>, host: &HostF
     let named = named_by(findings, &[Cause::RuncHung, Cause::StatisticsHang]);
     findings.retain(|finding| match (finding.cause, finding.culprit.pid) {
         (Cause::RuncHung, Some(pid)) => {
-            let parent = host.process(pid).map(|runc| runc.ppid);
+            // A runtime that is named for another reason says nothing about its runc.
+            let parent = host.process(pid).and_then(|runc| host.process(runc.ppid));
+            let parent = parent
+                .filter(|parent| parent.is_shim())
+                .map(|shim| shim.pid);
             let below = host.children(pid).map(|child| child.pid);
             let mut concerned = below.chain(parent).chain([pid]);
             !concerned.any(|pid| named.contains(&pid))
@@ -103,6 +107,28 @@ mod tests {
         let mut logged = new();
         advice(&mut logged, &probes);
         assert!(logged.advice.join("; ").contains("if that shim is stopped"));
+    }
+
+    #[test]
+    fn a_runc_is_left_out_beside_its_named_shim_and_not_beside_its_named_runtime() {
+        let node = crate::node::node("cri-o", "1.37.0").shim(99, false, &["c1"]);
+        let facts = node
+            .process(200, 99, "runc")
+            .process(210, 10, "runc")
+            .facts();
+        let of = |cause, pid| {
+            let mut finding = Finding::new(cause, Confidence::High);
+            finding.culprit.pid = Some(pid);
+            finding
+        };
+        for (cause, named, runc, left) in [
+            (Cause::ContainerStatusLock, 99, 200, 1),
+            (Cause::RuntimeUnresponsive, 10, 210, 2),
+        ] {
+            let mut findings = vec![of(cause, named), of(Cause::RuncHung, runc)];
+            processes_that_are_named(&mut findings, &facts.host);
+            assert_eq!(findings.len(), left, "{cause:?}");
+        }
     }
 
     #[test]

@@ -236,8 +236,8 @@ pub(crate) fn in_the_kernel(process: &Process) -> String {
         );
     }
     format!(
-        "{} waits in the kernel and cannot be killed: repair what it waits for, usually a disk or \
-         a network file system",
+        "{} waits in the kernel and cannot be killed: repair what it waits for, usually a disk, a \
+         network file system, or a file system that a snapshot has frozen (`fsfreeze --unfreeze`)",
         process.label()
     )
 }

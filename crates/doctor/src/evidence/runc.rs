@@ -3,7 +3,7 @@
 
 use cri::Rpc;
 
-use super::remedy::release_runc;
+use super::remedy::{in_the_kernel, release_runc};
 use super::shims::shims;
 use super::who::{go, names};
 use crate::facts::NodeFacts;
@@ -141,8 +141,14 @@ pub(crate) fn restart_runtime(facts: &NodeFacts) -> String {
 }
 
 /// How to restart a runtime by this command. containerd 2.3 does not finish starting while a runc
-/// does not return.
+/// does not return, and no runtime does without its disk.
 pub(crate) fn restart(facts: &NodeFacts, command: &str) -> String {
+    if let Some(blocked) = blocked(facts) {
+        return format!(
+            "do not restart the runtime yet: it may not finish starting. {}; then {command}",
+            in_the_kernel(blocked)
+        );
+    }
     let runcs: Vec<&Process> = runcs(facts).collect();
     if runcs.is_empty() {
         return format!("{command}, which leaves running containers running");
@@ -163,6 +169,17 @@ pub(crate) fn restart(facts: &NodeFacts, command: &str) -> String {
         "do not restart the runtime yet: it may not finish starting while a runc does not return. \
          Before that, {end}; then {command}, which leaves running containers running"
     )
+}
+
+/// The runtime, a shim or a conmon that waits in the kernel, usually for a disk.
+fn blocked(facts: &NodeFacts) -> Option<&Process> {
+    let shims = shims(facts).unwrap_or_default();
+    let shims = shims.iter().map(|shim| shim.process);
+    let mut all = facts.runtime_process().into_iter().chain(shims);
+    all.find(|process| {
+        let mut threads = process.threads.iter();
+        threads.any(|thread| thread.state == 'D' && thread.still)
+    })
 }
 
 #[cfg(test)]

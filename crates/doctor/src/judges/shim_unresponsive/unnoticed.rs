@@ -5,6 +5,7 @@ use causes::Cause;
 use causes::finding::{Confidence, Culprit, Finding};
 
 use crate::evidence::exits::{listed_though_dead, says, who};
+use crate::evidence::owner::container_of;
 use crate::evidence::remedy::{blame, release_runc};
 use crate::evidence::runc::restart_runtime;
 use crate::evidence::shims::{Shim, role};
@@ -26,8 +27,16 @@ pub(super) fn judge(facts: &NodeFacts, shims: &[Shim]) -> Vec<Finding> {
         .filter(|shim| shim.process.is_stopped())
         .collect();
     let cannot_write = disk_full::cannot_write(&facts.host);
+    // Without a task it is not known which its first process was.
+    let lives = |task: &Task| {
+        let all = facts.host.all_processes().iter();
+        let mut live = all.filter(|one| !one.has_ended() && !one.is_shim());
+        task.init.is_none() && live.any(|one| container_of(one) == Some(task.id.as_str()))
+    };
     let explained = |task: &Task| {
-        stopped.iter().any(|shim| shim.serves(&task.id)) || cannot_write && task.init.is_none()
+        stopped.iter().any(|shim| shim.serves(&task.id))
+            || cannot_write && task.init.is_none()
+            || lives(task)
     };
     let tasks = listed_though_dead(&facts.probes).filter(|task| !explained(task));
     let findings = tasks.take(MAX_SINGLED_OUT).map(|task| {
@@ -184,6 +193,29 @@ mod tests {
         assert!(findings[0].sentence.starts_with(said));
         assert!(findings[0].advice[0].contains("then checks every container again"));
         assert!(!findings[0].advice.join("").contains("-KILL"));
+    }
+
+    #[test]
+    fn while_its_conmon_waits_for_a_disk_no_runtime_is_restarted() {
+        let facts = node("cri-o", "1.37.0")
+            .conmon(80, "c1", Some("s1"))
+            .blocked(80, "percpu_rwsem_wait")
+            .listed_though_dead("c1");
+        let advice = found(judge(&facts.facts()))[0].advice[0].clone();
+        let first = "do not restart the runtime yet: it may not finish starting. conmon (80) waits in the kernel";
+        assert!(advice.starts_with(first), "{advice}");
+        assert!(advice.contains("fsfreeze"), "{advice}");
+    }
+
+    #[test]
+    fn a_container_without_a_task_whose_process_lives_has_not_exited() {
+        let id = "c".repeat(64);
+        let node = || node("containerd", "2.3.4").shim(99, false, &[&id]);
+        let dead = node().listed_without_task(&id);
+        assert_eq!(found(judge(&dead.facts())).len(), 1);
+        let path = format!("/kubepods/pod1/{id}");
+        let lives = node().in_group(100, "", &path).listed_without_task(&id);
+        assert!(!matches!(judge(&lives.facts()), Opinion::Found(_)));
     }
 
     /// containerd ends it after ten seconds, and starts another one after a pause.

@@ -22,7 +22,13 @@ const ALL_WITHIN: Duration = Duration::from_secs(120);
 const SETTLED_AFTER: Duration = Duration::from_secs(5);
 
 /// Where runtimes and runc keep their state, and where containers write.
-const DIRECTORIES: [&str; 2] = ["/run", "/"];
+const DIRECTORIES: [&str; 5] = [
+    "/run",
+    "/",
+    "/var/lib/containerd",
+    "/var/lib/containers",
+    "/var/lib/docker",
+];
 
 /// A process that has not ended.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -30,12 +30,15 @@ pub struct ProcessStat {
     pub start: u64,
     /// Pages that are resident.
     pub resident: Option<u64>,
-    /// Whether it was killed: SIGKILL is pending for its first thread.
+    /// Whether it was killed: SIGKILL is pending for its first thread, or that has begun to end by a signal.
     pub is_killed: bool,
 }
 
 /// A task that is ending has this flag (`PF_EXITING`).
 const ENDING: u64 = 0x4;
+
+/// A task that a signal ends has this one (`PF_SIGNALED`), even while a tracer holds it up before its end.
+const SIGNALED: u64 = 0x400;
 
 impl ProcessStat {
     /// From `1 (systemd) S 0 1 1 0 -1 4194560 …`; the name may contain even `) S 1`.
@@ -44,16 +47,18 @@ impl ProcessStat {
         let (_, comm) = front.split_once(" (")?;
         let fields: Vec<&str> = back.split_ascii_whitespace().collect();
         let number = |at: usize| fields.get(at)?.parse::<u64>().ok();
+        let flags = number(6)?;
+        let is_kill_pending = number(28).is_some_and(|pending| pending & KILL != 0);
         Some(Self {
             comm: comm.to_owned(),
             state: fields.first()?.chars().next()?,
             ppid: number(1)? as u32,
-            flags: number(6)?,
+            flags,
             ticks: number(11)? + number(12)?,
             threads: number(17)? as u32,
             start: number(19)?,
             resident: number(21),
-            is_killed: number(28).is_some_and(|pending| pending & KILL != 0),
+            is_killed: is_kill_pending || flags & SIGNALED != 0,
         })
     }
 
@@ -227,6 +232,10 @@ mod tests {
         assert!(!is_ending('S', none, 1, 0) && !is_ending('D', none, 1, 1 << 14));
         assert!(is_ending('D', none, 1, 1 << 8), "SIGKILL is pending");
         assert!(is_ending('D', none | 4, 1, 0), "it waits while it ends");
+        assert!(
+            is_ending('t', none | 0x400, 1, 0),
+            "a tracer holds it up before its end"
+        );
         assert!(is_ending('Z', none | 4, 2, 0), "another thread lives on");
         assert!(!is_ending('Z', none | 4, 1, 0), "it has ended");
     }

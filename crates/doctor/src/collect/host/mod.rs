@@ -68,10 +68,11 @@ pub struct Host {
 }
 
 /// Where runc, the runtimes, the kubelet and logs are written.
-const ROOTS: [&str; 6] = [
+const ROOTS: [&str; 7] = [
     "",
     "run",
     "var/lib/containerd",
+    "var/lib/containers",
     "var/lib/docker",
     "var/lib/kubelet",
     "var/log",

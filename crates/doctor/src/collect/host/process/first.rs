@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use base::host::ProcessStatus;
+use base::host::{EndSignal, ProcessStatus};
 
 use super::read_text::read_text;
 use super::room::Room;
@@ -73,6 +73,8 @@ fn see(reads: &Reads, proc: &Path, pid: u32, uptime: f64, room: &Mutex<Room>) ->
     let status = read_text(reads, &folder.join("status")).unwrap_or_default();
     let status = ProcessStatus::parse(&status);
     let started = stat.start as f64 / rustix::param::clock_ticks_per_second() as f64;
+    // A SIGKILL is no longer pending once the process has begun to end.
+    let killed = stat.is_killed.then_some(EndSignal::Kill);
     let mut process = Process {
         pid,
         ppid: stat.ppid,
@@ -83,7 +85,7 @@ fn see(reads: &Reads, proc: &Path, pid: u32, uptime: f64, room: &Mutex<Room>) ->
         age_seconds: (uptime - started).max(0.0),
         kernel,
         thread_count: stat.threads,
-        pending: status.pending,
+        pending: killed.or(status.pending),
         tracer: status.tracer,
         ..Process::default()
     };

@@ -153,19 +153,19 @@ impl Diagnosis {
                 occasions.next(report.as_ref(), &present, Instant::now())
             };
             if let Some(occasion) = occasion {
-                let named = self.diagnose(occasion, &present, outputs).await;
-                occasions.diagnosed(occasion, named);
+                let found = self.diagnose(occasion, &present, outputs).await;
+                occasions.diagnosed(occasion, &found, Instant::now());
             }
         }
     }
 
-    /// Returns the processes that were found to be culprits.
+    /// Returns for each finding the process that is the culprit, if one is.
     async fn diagnose(
         &self,
         occasion: Occasion,
         symptoms: &BTreeSet<Symptom>,
         outputs: Outputs<'_>,
-    ) -> BTreeSet<u32> {
+    ) -> Vec<Option<u32>> {
         let time = system_clock()();
         let place = match occasion {
             Occasion::Trouble | Occasion::Symptoms => self.place(time).await,
@@ -184,10 +184,10 @@ impl Diagnosis {
         outputs.metrics.diagnosed(ended);
         let bundle = self.keep_bundle(place).await;
         let Ok(report) = report else {
-            return BTreeSet::new();
+            return Vec::new();
         };
         let culprits = report.findings.iter();
-        let named = culprits.filter_map(|finding| finding.culprit.pid).collect();
+        let found = culprits.map(|finding| finding.culprit.pid).collect();
         outputs.systemd_cookie(report.systemd_cookie_left_seconds, time);
         if let (Some(history), Occasion::Trouble | Occasion::Symptoms) = (outputs.history, occasion)
         {
@@ -216,7 +216,7 @@ impl Diagnosis {
                 });
             }
         }
-        named
+        found
     }
 
     /// Where the next bundle goes; nowhere if the disk does not answer.

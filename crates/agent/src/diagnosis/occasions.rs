@@ -1,5 +1,5 @@
 //! When the node is diagnosed: once for each trouble that lasts and once for symptoms, each at most once a
-//! minute; and once a day while the node is healthy.
+//! minute; and once a day while the node is healthy, or an hour after a check-up that has found something.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -21,7 +21,10 @@ const PAUSE: Duration = Duration::from_secs(60);
 /// The time until the first check-up: a node that has just started has other things to do.
 const FIRST_CHECK_UP: Duration = Duration::from_secs(600);
 
-/// From one check-up to the next.
+/// From a check-up that has found something to the next: a warning may be over.
+const HOUR: Duration = Duration::from_secs(3600);
+
+/// From any other check-up to the next.
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
 /// Why the node is diagnosed.
@@ -99,10 +102,13 @@ impl Occasions {
         }
     }
 
-    /// Notes the processes that a diagnosis has named: they are no new symptoms while the trouble goes on.
-    pub(super) fn diagnosed(&mut self, occasion: Occasion, named: BTreeSet<u32>) {
-        if occasion == Occasion::Trouble {
-            self.named = named;
+    /// Notes what a diagnosis has found: for each finding, the process that it names. Such a process is no new
+    /// symptom while the trouble goes on.
+    pub(super) fn diagnosed(&mut self, occasion: Occasion, found: &[Option<u32>], now: Instant) {
+        match occasion {
+            Occasion::Trouble => self.named = found.iter().copied().flatten().collect(),
+            Occasion::CheckUp if !found.is_empty() => self.check_up = Some(now + HOUR),
+            Occasion::CheckUp | Occasion::Symptoms => {}
         }
     }
 
@@ -266,7 +272,7 @@ mod tests {
             };
             let now = began + Duration::from_secs(second);
             if let Some(occasion) = occasions.next(Some(report), &symptoms, now) {
-                occasions.diagnosed(occasion, BTreeSet::from([7]));
+                occasions.diagnosed(occasion, &[Some(7)], now);
                 taken.push((second, occasion));
             }
         }
@@ -280,5 +286,24 @@ mod tests {
         assert_eq!(occasions(&reports, 150_000), days);
         let unknown = [(0, report("Starting", "Starting", &[]))];
         assert_eq!(occasions(&unknown, 2000), []);
+    }
+
+    #[test]
+    fn what_a_check_up_has_found_is_looked_at_again_after_an_hour() {
+        let healthy = report("Healthy", "AllSeen", &[]);
+        let began = Instant::now();
+        let mut occasions = Occasions::new(true, began);
+        let mut taken = Vec::new();
+        for second in 0..10_000 {
+            let now = began + Duration::from_secs(second);
+            let next = occasions.next(Some(&healthy), &BTreeSet::new(), now);
+            if let Some(occasion) = next {
+                let found = [None];
+                let found = if taken.is_empty() { &found[..] } else { &[] };
+                occasions.diagnosed(occasion, found, now);
+                taken.push(second);
+            }
+        }
+        assert_eq!(taken, [600, 4200]);
     }
 }

@@ -222,6 +222,7 @@ impl Finding {
     /// A finding without evidence yet.
     pub fn new(cause: Cause, confidence: Confidence) -> Self {
         let about = cause.about();
+        let advice = about.advice.iter();
         Self {
             cause,
             title: &about.title,
@@ -232,11 +233,7 @@ impl Finding {
             found_at: None,
             culprit: Culprit::default(),
             evidence: Vec::new(),
-            advice: about
-                .advice
-                .iter()
-                .map(|advice| Cow::Borrowed(advice.text.as_str()))
-                .collect(),
+            advice: advice.map(|it| Cow::Borrowed(&*it.text)).collect(),
             remedy: None,
             fixed_in: about.fixed_in.iter().map(String::as_str).collect(),
             references: &about.references,

@@ -50,7 +50,11 @@ pub(crate) fn endings(facts: &NodeFacts) -> Vec<Ending<'_>> {
 }
 
 fn ending<'a>(host: &'a HostFacts, task: &'a Task) -> Option<Ending<'a>> {
-    let first = host.process(task.init?)?;
+    let first = match task.init {
+        Some(init) => host.process(init)?,
+        // Its shim was killed: containerd has dropped the task, and its processes are to end.
+        None => processes_of(host, task).find(is_killed)?,
+    };
     let asked = match first.pending {
         // A signal stays pending for a zombie.
         _ if has_exited(first) => Asked::Exited,
@@ -69,16 +73,23 @@ fn ending<'a>(host: &'a HostFacts, task: &'a Task) -> Option<Ending<'a>> {
         return Some(of(first, held));
     }
     // A first process that has exited waits for all others in its PID namespace.
-    let others = host.all_processes().iter().filter(|process| {
-        process.pid != first.pid && container_of(process) == Some(task.id.as_str())
-    });
-    let is_killed = |process: &&Process| process.pending == Some(EndSignal::Kill);
+    let others = processes_of(host, task).filter(|process| process.pid != first.pid);
     let mut others = others.filter(is_killed);
     if let Some(other) = others.find_map(|one| Some(of(one, held(host, one)?))) {
         return Some(other);
     }
     let lives_on = asked == Asked::SandboxEnded && first.pending.is_none();
     lives_on.then(|| of(first, Held::Nothing))
+}
+
+/// Those in its control group, without the conmon that serves it.
+fn processes_of<'a>(host: &'a HostFacts, task: &'a Task) -> impl Iterator<Item = &'a Process> {
+    let all = host.all_processes().iter();
+    all.filter(|process| !process.is_shim() && container_of(process) == Some(task.id.as_str()))
+}
+
+fn is_killed(process: &&Process) -> bool {
+    process.pending == Some(EndSignal::Kill)
 }
 
 fn has_exited(process: &Process) -> bool {

@@ -243,6 +243,20 @@ mod tests {
     }
 
     #[test]
+    fn a_process_whose_shim_was_killed_and_that_cannot_end_is_found_without_its_task() {
+        let id = "c".repeat(64);
+        let node = node("containerd", "2.3.4")
+            .shim(99, false, &[&id])
+            .in_group(100, "freezer", &format!("/kubepods/{id}"))
+            .pending(100, EndSignal::Kill)
+            .blocked(100, "percpu_rwsem_wait")
+            .listed_without_task(&id);
+        let found = only(node);
+        assert_eq!(found.culprit.pid, Some(100));
+        assert!(found.advice[0].contains("fsfreeze"), "{found:#?}");
+    }
+
+    #[test]
     fn a_container_that_no_stop_has_reached_is_suspected_and_the_runcs_are_counted() {
         let id = "c".repeat(64);
         let ended = || {

@@ -35,7 +35,7 @@ const SETTLES: Duration = Duration::from_secs(60);
 /// The newest report; `None` while nothing is known.
 pub(crate) type Reports = watch::Receiver<Option<StatusReport>>;
 
-/// Makes reports while there is a reader.
+/// Makes reports until there is no reader any more.
 pub(crate) async fn make(
     agent: &Agent,
     reports: &watch::Sender<Option<StatusReport>>,
@@ -47,11 +47,12 @@ pub(crate) async fn make(
     let mut found = agent.findings.changes();
     let mut pace = Pace::new(Instant::now());
     loop {
-        if reports.receiver_count() > 0 {
-            let report = agent.report().await.ok();
-            pace.made(report.as_ref(), Instant::now());
-            reports.send_replace(report);
+        if reports.is_closed() {
+            return pending().await;
         }
+        let report = agent.report().await.ok();
+        pace.made(report.as_ref(), Instant::now());
+        reports.send_replace(report);
         sleep(LIVELY).await;
         tokio::select! {
             () = changed(&mut records, &mut found, agent) => pace.changed(Instant::now()),

@@ -1,6 +1,6 @@
 //! Containers that are to end, and whose processes live on.
 
-use super::owner::container_of;
+use super::owner::processes_of;
 use crate::facts::NodeFacts;
 use crate::facts::host::process::is_of_freezer;
 use crate::facts::host::{EndSignal, FrozenCgroup, HostFacts, Process};
@@ -53,7 +53,7 @@ fn ending<'a>(host: &'a HostFacts, task: &'a Task) -> Option<Ending<'a>> {
     let first = match task.init {
         Some(init) => host.process(init)?,
         // Its shim was killed: containerd has dropped the task, and its processes are to end.
-        None => processes_of(host, task).find(is_killed)?,
+        None => processes_of(host, &task.id).find(is_killed)?,
     };
     let asked = match first.pending {
         // A signal stays pending for a zombie.
@@ -73,19 +73,13 @@ fn ending<'a>(host: &'a HostFacts, task: &'a Task) -> Option<Ending<'a>> {
         return Some(of(first, held));
     }
     // A first process that has exited waits for all others in its PID namespace.
-    let others = processes_of(host, task).filter(|process| process.pid != first.pid);
+    let others = processes_of(host, &task.id).filter(|process| process.pid != first.pid);
     let mut others = others.filter(is_killed);
     if let Some(other) = others.find_map(|one| Some(of(one, held(host, one)?))) {
         return Some(other);
     }
     let lives_on = asked == Asked::SandboxEnded && first.pending.is_none();
     lives_on.then(|| of(first, Held::Nothing))
-}
-
-/// Those in its control group, without the conmon that serves it.
-fn processes_of<'a>(host: &'a HostFacts, task: &'a Task) -> impl Iterator<Item = &'a Process> {
-    let all = host.all_processes().iter();
-    all.filter(|process| !process.is_shim() && container_of(process) == Some(task.id.as_str()))
 }
 
 fn is_killed(process: &&Process) -> bool {
@@ -107,8 +101,7 @@ fn held<'a>(host: &'a HostFacts, process: &'a Process) -> Option<Held<'a>> {
     {
         return Some(Held::Traced(tracer));
     }
-    let mut threads = process.threads.iter();
-    let stuck = threads.find(|thread| thread.state == 'D' && thread.still)?;
+    let stuck = process.blocked_threads().next()?;
     let mut functions = stuck.functions();
     let freezer = stuck.functions().find(|function| is_of_freezer(function));
     let function = freezer.or_else(|| functions.next());

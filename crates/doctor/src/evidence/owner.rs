@@ -22,6 +22,15 @@ pub(crate) fn container_of(process: &Process) -> Option<&str> {
         .next_back()
 }
 
+/// The processes in the control group of this container, without the conmon that serves it.
+pub(crate) fn processes_of<'a>(
+    host: &'a HostFacts,
+    id: &'a str,
+) -> impl Iterator<Item = &'a Process> {
+    let all = host.all_processes().iter();
+    all.filter(move |process| !process.is_shim() && container_of(process) == Some(id))
+}
+
 /// Whether it runs in a pod: a daemon there serves only that pod, not the node.
 pub(crate) fn is_in_a_pod(process: &Process) -> bool {
     culprit(process).pod.is_some()

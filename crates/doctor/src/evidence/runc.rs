@@ -176,10 +176,7 @@ fn blocked(facts: &NodeFacts) -> Option<&Process> {
     let shims = shims(facts).unwrap_or_default();
     let shims = shims.iter().map(|shim| shim.process);
     let mut all = facts.runtime_process().into_iter().chain(shims);
-    all.find(|process| {
-        let mut threads = process.threads.iter();
-        threads.any(|thread| thread.state == 'D' && thread.still)
-    })
+    all.find(|process| process.blocked_threads().next().is_some())
 }
 
 #[cfg(test)]

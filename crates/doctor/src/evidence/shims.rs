@@ -117,9 +117,8 @@ impl<'a> Shim<'a> {
 
     /// Where its threads wait uninterruptibly, each place once.
     pub fn stuck_in(&self) -> Vec<&str> {
-        let threads = self.process.threads.iter();
-        let stuck = threads.filter(|thread| thread.state == 'D' && thread.still);
-        let mut places: Vec<&str> = stuck
+        let blocked = self.process.blocked_threads();
+        let mut places: Vec<&str> = blocked
             .map(|thread| thread.functions().next().unwrap_or("the kernel"))
             .collect();
         places.sort_unstable();

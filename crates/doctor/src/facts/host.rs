@@ -128,10 +128,12 @@ impl HostFacts {
 
     /// Threads in uninterruptible sleep that did not run between the samples.
     pub fn blocked_threads(&self) -> impl Iterator<Item = (&Process, &Thread)> {
-        self.all_processes()
-            .iter()
-            .flat_map(|process| process.threads.iter().map(move |thread| (process, thread)))
-            .filter(|(_, thread)| thread.state == 'D' && thread.still)
+        let all = self.all_processes().iter();
+        all.flat_map(|process| {
+            process
+                .blocked_threads()
+                .map(move |thread| (process, thread))
+        })
     }
 
     /// Whether a thread waits for a fanotify listener to permit an open or an exec: then starting

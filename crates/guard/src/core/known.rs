@@ -2,8 +2,8 @@
 //!
 //! A container is created, runs, and has exited; it never goes back, so the furthest of these states that the
 //! runtime has reported is the newest. For a sandbox, and for a container in an unknown state, the answer that
-//! was requested last counts. If two calls for a sandbox were outstanding at
-//! the same time and their answers differ, the sandbox is not ready, and its status is requested again.
+//! was requested last counts. If two calls for a sandbox were outstanding at the same time and their answers
+//! differ, the sandbox is not ready, and its status is requested again.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use crate::wire::Kind;
 use crate::wire::row::{CREATED, Row, rises};
 
-/// How long before the restart the last confirmation of a restored row is dated, so that it confirms nothing now.
+/// How long before the restart the last confirmation of a restored row is dated: it confirms nothing now.
 const BEFORE_RESTART: Duration = Duration::from_nanos(1);
 
 /// When a call was requested, and when its answer arrived.

@@ -244,6 +244,12 @@ impl Process {
         self.wchan.as_deref().into_iter().chain(threads)
     }
 
+    /// Its threads in uninterruptible sleep that did not run between the samples.
+    pub fn blocked_threads(&self) -> impl Iterator<Item = &Thread> {
+        let threads = self.threads.iter();
+        threads.filter(|thread| thread.state == 'D' && thread.still)
+    }
+
     /// Its name and id.
     pub fn label(&self) -> String {
         format!("{} ({})", self.comm, self.pid)

@@ -5,7 +5,7 @@ use causes::Cause;
 use causes::finding::{Confidence, Culprit, Finding};
 
 use crate::evidence::exits::{listed_though_dead, says, who};
-use crate::evidence::owner::container_of;
+use crate::evidence::owner::processes_of;
 use crate::evidence::remedy::{blame, release_runc};
 use crate::evidence::runc::restart_runtime;
 use crate::evidence::shims::{Shim, role};
@@ -29,9 +29,8 @@ pub(super) fn judge(facts: &NodeFacts, shims: &[Shim]) -> Vec<Finding> {
     let cannot_write = disk_full::cannot_write(&facts.host);
     // Without a task it is not known which its first process was.
     let lives = |task: &Task| {
-        let all = facts.host.all_processes().iter();
-        let mut live = all.filter(|one| !one.has_ended() && !one.is_shim());
-        task.init.is_none() && live.any(|one| container_of(one) == Some(task.id.as_str()))
+        let mut its = processes_of(&facts.host, &task.id);
+        task.init.is_none() && its.any(|process| !process.has_ended())
     };
     let explained = |task: &Task| {
         stopped.iter().any(|shim| shim.serves(&task.id))

@@ -1,15 +1,19 @@
 //! An agent that starts during a fault uses the ids that the last agent saved.
 
-use sim::Fault;
+use std::path::Path;
 
 use pleg::runtime::Rpc;
 use serde_json::Value;
+use sim::Fault;
 
 use crate::support::{Agent, FakeRuntime, Pleg, eventually};
 
-fn saved(folder: &std::path::Path) -> Option<Value> {
-    let file = folder.read_dir().ok()?.next()?.ok()?;
-    serde_json::from_slice(&std::fs::read(file.path()).ok()?).ok()
+/// The saved set, once it is complete: until then its file has another extension.
+fn saved(folder: &Path) -> Option<Value> {
+    let files = folder.read_dir().ok()?.filter_map(Result::ok);
+    let mut paths = files.map(|file| file.path());
+    let path = paths.find(|path| path.extension() == Some("json".as_ref()))?;
+    serde_json::from_slice(&std::fs::read(path).ok()?).ok()
 }
 
 #[test]

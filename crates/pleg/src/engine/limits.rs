@@ -100,10 +100,6 @@ pub(super) const TRUSTED_AFTER_CHANGES: usize = 10;
 /// How many announced ids are remembered. It bounds memory. Chosen: many times the ids of a node.
 pub(super) const MAX_REMEMBERED_HINTS: usize = 16_384;
 
-/// The pause before the stream is opened again on a runtime that has none. Chosen: the
-/// configuration of a runtime changes with a restart, which is noticed separately.
-pub(super) const UNSUPPORTED_STREAM_PAUSE: Duration = seconds(60);
-
 // Hints of the kernel.
 
 /// The time after which a healthy runtime shows a change everywhere: the stream has announced it,

@@ -12,9 +12,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-use super::limits::{
-    MAX_RETRY_PAUSE, MAX_WITHHELD_PAUSE, SLOW_AFTER, SUSPECT_AFTER, UNSUPPORTED_STREAM_PAUSE,
-};
+use super::limits::{MAX_RETRY_PAUSE, MAX_WITHHELD_PAUSE, SLOW_AFTER, SUSPECT_AFTER};
 use super::losses::Losses;
 use super::stream_trust::StreamTrust;
 use crate::config::Mode;
@@ -150,7 +148,7 @@ impl Streaming {
         }
         let pause = self.pauses.next();
         let unsupported = State::Unsupported {
-            next: now + UNSUPPORTED_STREAM_PAUSE,
+            next: now + MAX_RETRY_PAUSE,
         };
         self.state = match result {
             Err(CallError::Unimplemented(_)) => unsupported,

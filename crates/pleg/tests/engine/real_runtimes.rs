@@ -80,7 +80,7 @@ async fn a_pod_removed_while_a_list_is_stuck_is_removed_whatever_error_reports_i
 #[tokio::test(start_paused = true)]
 async fn pod_events_that_are_switched_on_in_cri_o_are_used_from_then_on() {
     let node = watched(Manner::CriO, false).await;
-    node.at(30.0).await;
+    node.at(25.0).await;
     assert_eq!(node.status().await.stream.state.as_str(), "unsupported");
     node.sim.fill_sandboxes();
     node.sim.restart(seconds(1.0));

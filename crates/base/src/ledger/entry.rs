@@ -25,7 +25,7 @@ pub(super) struct Entry {
 pub(super) enum Stuck {
     /// At least three later calls of its kind were answered: its container is the culprit.
     Outlier,
-    /// Later calls are answered, but none of its kind.
+    /// Later calls are answered, but fewer than three of its kind.
     WithItsKind,
 }
 

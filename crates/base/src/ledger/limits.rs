@@ -19,8 +19,9 @@ const fn seconds(seconds: u64) -> Duration {
 /// this time. Chosen: a healthy runtime answers each call within milliseconds.
 pub const SUSPECT_AFTER: Duration = seconds(1);
 
-/// How many later calls of the same kind must have been answered before a status call that is not yet overdue
-/// is stuck. A slow runtime may answer one later call quickly by chance. From the definition of *stuck*.
+/// How many later calls of the same kind must have been answered before a status call is stuck, unless it
+/// takes several times longer. A slow runtime may answer one later call quickly by chance. From the
+/// definition of *stuck*.
 pub const STUCK_AFTER_LATER_ANSWERS: usize = 3;
 
 /// How many times its usual time (the 95th percentile) a call may take before it is overdue.

@@ -154,13 +154,13 @@ impl Ledger {
     }
 }
 
-/// How long a call may take while later calls of its kind are answered.
+/// How long a call may take while three later calls of its kind are answered.
 fn suspect_after(usual: Duration) -> Duration {
     (usual * OVERDUE_FACTOR).clamp(SUSPECT_AFTER, MAX_STATUS_OVERDUE)
 }
 
-/// How long a call may take while only calls of other kinds are answered. Twice as long if several
-/// calls of its kind are outstanding: then the kind is probably slow.
+/// How long a call may take while fewer than three later calls of its kind are answered. Twice as long
+/// if several calls of its kind are outstanding: then the kind is probably slow.
 fn overdue_after(usual: Duration, overdue: Duration, is_only_one: bool) -> Duration {
     let least = if is_only_one { overdue } else { overdue * 2 };
     (usual * 2).clamp(least, MAX_STATUS_OVERDUE.max(least))

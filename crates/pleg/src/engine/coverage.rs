@@ -7,11 +7,11 @@ use tokio::time::Instant;
 use super::limits::{MIN_WINDOW, RELAPSE_WITHIN};
 use super::lists::{Ages, PerList};
 use super::state::Engine;
-use crate::model::id::{Id, PodRef, PodUid};
+use crate::model::id::{Id, PodUid};
 use crate::model::wall_time::Moment;
 use crate::out::coverage::{Coverage, Failing, Lists, Statuses};
 use crate::out::health::Blind;
-use crate::runtime::{About, CallError, OutstandingCall, Rpc};
+use crate::runtime::{CallError, OutstandingCall};
 
 impl Engine {
     pub(super) fn update_coverage(&mut self, now: Moment) {
@@ -30,12 +30,7 @@ impl Engine {
         let unresponsive_since = self.ledger.unresponsive_since();
         let unresponsive_since = unresponsive_since
             .filter(|since| overdue && instant >= *since + self.unresponsive_after());
-        let mut stuck = self.stuck(ages);
-        if unresponsive_since.is_some() {
-            // While the runtime is unresponsive, a stuck status call is no evidence against its
-            // container.
-            stuck.retain(|call| call.about.id.is_none());
-        }
+        let stuck = self.stuck(ages, unresponsive_since.is_some());
         let has_overdue_status = self.ledger.has_overdue_status(instant);
         let lists = self.relister.state_of_lists(ages);
         let each_list = self.relister.each_list(ages);
@@ -101,58 +96,6 @@ impl Engine {
                 .quarantine
                 .lost_calls(|key| self.unobserved.failures.is_failing(key)),
         };
-    }
-
-    /// The stuck calls, those for the whole node first.
-    fn stuck(&self, ages: Ages) -> Vec<OutstandingCall> {
-        let stuck = self.relister.stuck(ages);
-        let overdue = self.relister.version_overdue_after();
-        let lists = ages.oldest_list();
-        let version = ages.version.filter(|age| {
-            // Beside a stuck list, `Version` is sent as a heartbeat. It is reported only if it is
-            // older.
-            *age >= overdue && (!stuck.any() || Some(*age) > lists)
-        });
-        let node = [
-            (Rpc::Version, version.is_some()),
-            (Rpc::ListPodSandbox, stuck.sandboxes),
-            (Rpc::ListContainers, stuck.containers),
-        ];
-        let node = node.into_iter().filter_map(|(call, is_stuck)| {
-            Some(OutstandingCall {
-                about: About::node(call),
-                since: self.ledger.node_call(call).filter(|_| is_stuck)?,
-            })
-        });
-        node.chain(self.stuck_status_calls()).collect()
-    }
-
-    /// The call with a pod and a container name for people to read. If no list has shown the id
-    /// yet, the host may know its pod. An event contains the pod of a container, but not the
-    /// container's name.
-    pub(super) fn with_owner_from_host(&self, call: OutstandingCall) -> OutstandingCall {
-        let about = &call.about;
-        let is_complete = about.pod.is_some()
-            && (about.container.is_some() || about.call != Rpc::ContainerStatus);
-        let owner = about.id.as_ref().filter(|_| !is_complete);
-        let Some(owner) = owner.and_then(|id| self.sweeper.owner(id)) else {
-            return call;
-        };
-        // If the host knows no UID (containerd 1.6), the pod is found by its name among the listed
-        // ones.
-        let has_its_name =
-            |pod: &&PodRef| (&pod.namespace, &pod.name) == (&owner.pod.namespace, &owner.pod.name);
-        let mut listed = self.records.listed().map(|listed| &listed.pod);
-        let listed = listed
-            .find(has_its_name)
-            .filter(|_| owner.pod.uid.is_empty());
-        let pod = about.pod.as_ref().or(listed).unwrap_or(&owner.pod);
-        let about = About {
-            pod: Some(pod.clone()),
-            container: about.container.clone().or_else(|| owner.container.clone()),
-            ..call.about
-        };
-        OutstandingCall { about, ..call }
     }
 
     /// Since when each pod has a stuck call that a kubelet makes too. A kubelet inspects the pods

@@ -202,15 +202,6 @@ impl Engine {
         self.quarantine.listed(&listed);
     }
 
-    /// The pods whose current state the cache does not hold.
-    pub(super) fn pending(&self) -> BTreeSet<PodUid> {
-        let mut pending = self.records.pending();
-        pending.extend(self.records.gone_and_listed().iter().cloned());
-        let contradicted = self.sources.processes.dead();
-        pending.extend(contradicted.map(|(_, pod)| pod.uid.clone()));
-        pending
-    }
-
     /// Removes or inspects each pod that differs.
     fn settle(&mut self, now: Moment) {
         for uid in self.records.unsettled() {

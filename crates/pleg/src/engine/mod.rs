@@ -61,6 +61,7 @@ mod state;
 mod status;
 mod stream;
 mod stream_trust;
+mod stuck;
 mod sweep_answers;
 mod sweeper;
 mod unobserved;

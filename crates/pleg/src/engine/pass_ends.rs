@@ -13,7 +13,7 @@ use crate::model::id::PodUid;
 use crate::model::snapshot::Counts;
 use crate::model::wall_time::Moment;
 use crate::observer::Measurement;
-use crate::out::coverage::{Lists, PassKind};
+use crate::out::coverage::Lists;
 use crate::out::health::Blind;
 use crate::out::record::Record;
 
@@ -78,43 +78,6 @@ impl Engine {
                 }
             }
         }
-    }
-
-    /// As of when the open pass has observed at least one pod. Usually that is now. If all pods
-    /// wait for a slow runtime, it is the time of the newest inspection.
-    fn observed_as_of(&self, now: Moment) -> Option<Moment> {
-        if self.records.listed().next().is_none() {
-            // Only a list of sandboxes shows that there are no pods: a sweep requests only what is
-            // known.
-            let unseen = self.unseen_lists(now.instant);
-            let is_list = self.reporting.passes.kind() == Some(PassKind::List);
-            return (is_list || !unseen.sandboxes).then_some(now);
-        }
-        // A pod that was never inspected, or that only an event has named, was not observed. The
-        // first pass must observe a pod of its own lists: a newer pod does not count.
-        let is_first = self.reporting.passes.completed() == 0;
-        if is_first && self.reporting.passes.has_given_up_all() {
-            return None;
-        }
-        let mut unobserved = self.unobserved_unless_stuck(now.instant);
-        // A list shows the current state of a pod whose call is stuck, unless the pod differs.
-        let pending = match self.reporting.passes.kind() {
-            Some(PassKind::List) => Some(self.pending()),
-            _ => None,
-        };
-        let has_to_be_inspected = |uid: &PodUid| pending.as_ref().is_none_or(|it| it.contains(uid));
-        let stuck = self.stuck_status_calls().filter_map(|call| call.about.pod);
-        let stuck = stuck.map(|pod| pod.uid).filter(has_to_be_inspected);
-        unobserved.extend(stuck);
-        let mut committed = self.records.committed();
-        if committed.any(|pod| !unobserved.contains(&pod.pod.uid)) {
-            return Some(now);
-        }
-        let last = self.reporting.passes.last()?.begun.instant;
-        let mut failures = self.unobserved.failures.iter();
-        let is_slow = failures.any(|failing| failing.error.is_slowness());
-        let newest = self.reporting.last_inspected.filter(|_| is_slow);
-        newest.filter(|as_of| as_of.instant > last)
     }
 
     /// Requests lists now if the last pods were observed without any: the next relist may be far

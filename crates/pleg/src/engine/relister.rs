@@ -10,6 +10,17 @@
 //!
 //! Each list has its own [`Lister`]: a list that is stuck, fails or is slow does not delay the other
 //! one.
+//!
+//! A list is due when the pause after the last one ends ([`Lister::plan`]; the period is
+//! `Engine::period`), or sooner if it is wanted:
+//!
+//! - the stream or the watch of births began, ended, or lost changes; an event named an unknown pod;
+//! - a status contradicts the last list or the kernel, or was not found; an inspection failed;
+//! - a process cannot be watched; a status call is suspect; the runtime answers nothing;
+//! - a pass observed no pod, or pods were observed without this list; a sweep needs it;
+//! - this process was paused for longer than the period; a user of the library asked for it.
+//!
+//! It is never sent before the pause that follows lost connections.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -119,8 +130,8 @@ impl Relister {
         }
     }
 
-    /// Makes the lists due by `time`, except one that was too large: the runtime would produce it for
-    /// nothing each time.
+    /// Makes the lists due by `time`, except one that was too large: the runtime would produce it in
+    /// vain each time.
     pub(crate) fn hurry(&mut self, time: Instant) {
         for list in List::BOTH {
             if !self.lists[list].is_too_large() {

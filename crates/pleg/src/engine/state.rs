@@ -236,7 +236,7 @@ impl Engine {
         self.ledger.advance(instant);
         self.take_in_lists(now);
         let missing = self.missing(instant);
-        if self.sweeper.is_due(missing, &self.ledger, instant) {
+        if self.sweeper.advance(missing, &self.ledger, instant) {
             self.act(Action::ReadHostIds);
         }
         self.drive_stream(now);

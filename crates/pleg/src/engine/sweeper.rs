@@ -1,11 +1,11 @@
-//! A sweep: while a list is overdue or fails, the status of each known container or sandbox is
-//! requested by id, at a limited rate.
+//! A sweep: while a list is missing (see `Relister::missing`), the status of each known container or
+//! sandbox is requested by id, at a limited rate.
 //!
 //! ```text
-//!   targets --one after the other, at most 200 per second--> waiting --> answered | failed
+//!   targets --at most 200 per second, 8 at once unless slow--> waiting --> answered | failed
 //!                                                               \--> stuck: reported, not awaited
 //!      no target is left, and the period has passed: the next sweep begins; the earlier one trails
-//!      until its outstanding calls end
+//!      until its outstanding calls end or are stuck, for at most ten seconds
 //! ```
 //!
 //! The id that blocks the list is the one that is not answered, so a sweep also finds the culprit.
@@ -46,7 +46,7 @@ pub(crate) struct Sweeper {
     /// The ids that the host knew when they were last read, with their owners.
     host_ids: BTreeMap<Id, Option<Owner>>,
     is_reading_host: bool,
-    /// Ids that the stream named whose pod is unknown, and when it did.
+    /// Ids of unknown pods that the stream named, and when it named them.
     hinted_ids: BTreeMap<Id, Instant>,
     /// Known ids that were not found when last requested, and when. They may be found the next
     /// time.
@@ -70,9 +70,14 @@ impl Sweeper {
         }
     }
 
-    /// Advances the sweeps while lists are `missing`, or ends them. Returns whether the next sweep
-    /// is due; it begins once the host's ids are read.
-    pub(crate) fn is_due(&mut self, missing: PerList<bool>, ledger: &Ledger, now: Instant) -> bool {
+    /// Ends the sweeps if no list is `missing`. Returns whether the host's ids are to be read now, for
+    /// the next sweep.
+    pub(crate) fn advance(
+        &mut self,
+        missing: PerList<bool>,
+        ledger: &Ledger,
+        now: Instant,
+    ) -> bool {
         if !missing.any() {
             self.sweep = None;
             self.trailing = None;
@@ -110,9 +115,9 @@ impl Sweeper {
         self.host_ids.get(id)?.as_ref()
     }
 
-    /// Begins a sweep over the listed ids and over those that only the host or the stream knows. It
-    /// awaits the list that is not missing too. Its pace is slower while lists are answered but `slow`
-    /// each time.
+    /// Begins a sweep over the listed ids and over those that only the host or the stream knows. If
+    /// one list is not missing, the sweep also awaits that one. Its pace is slower while lists are
+    /// answered but `slow` each time.
     pub(crate) fn begin<'a>(
         &mut self,
         missing: PerList<bool>,
@@ -121,14 +126,14 @@ impl Sweeper {
         ledger: &Ledger,
         now: Moment,
     ) {
-        let targets = self.targets(missing, listed, now.instant);
+        let targets = self.take_targets(missing, listed, now.instant);
         self.trailing.take_if(|it| it.is_old(now.instant));
         match self.sweep.take() {
             None => tracing::info!(
                 "requesting the status of known ids in place of {}",
                 missing.calls()
             ),
-            // If several sweeps wait for answers, the earliest one ends first.
+            // Only one sweep trails. If one does already, the last sweep is dropped.
             Some(last) if self.trailing.is_none() && last.is_trailing(ledger) => {
                 self.trailing = Some(last);
             }
@@ -140,8 +145,9 @@ impl Sweeper {
         self.sweep = Some(sweep);
     }
 
-    /// All known ids that the missing lists would contain.
-    fn targets<'a>(
+    /// All known ids that the missing lists would contain, and the sandboxes whose status shows
+    /// containers. The ids that the stream named are in the sweep from now on.
+    fn take_targets<'a>(
         &mut self,
         missing: PerList<bool>,
         listed: impl Iterator<Item = &'a ListedPod>,
@@ -151,13 +157,13 @@ impl Sweeper {
         unknown.extend(std::mem::take(&mut self.hinted_ids).into_keys());
         let mut targets = VecDeque::new();
         // Some runtimes report new containers in the status of their sandbox. While it is unknown
-        // whether this one does, the status of one pod that has containers shows it.
+        // whether this one does, the status of one sandbox that has containers shows it.
         let mut is_requested = false;
         let are_in_sandboxes = self.has_containers_in_sandboxes;
         let mut needs_sandbox_status = |pod: &ListedPod, row: &ListedSandbox| {
             let ready = row.state == SandboxState::Ready;
             let is_sample = !is_requested && ready && !pod.containers.is_empty();
-            // A sandbox that has ended shows containers that started and ended with it.
+            // A sandbox that has ended still shows the containers that started and ended with it.
             let needs_status = are_in_sandboxes.unwrap_or(is_sample);
             is_requested |= needs_status;
             needs_status
@@ -249,46 +255,46 @@ impl Sweeper {
         }
     }
 
-    /// A call of another component ended for which a sweep may be waiting.
+    /// A call that a sweep may be waiting for has ended; another component had sent it.
     pub(crate) fn answered_elsewhere(&mut self, key: &Key, uid: &PodUid, outcome: Outcome) {
         for sweep in [&mut self.trailing, &mut self.sweep].into_iter().flatten() {
             sweep.answered_elsewhere(key, uid, outcome);
         }
     }
 
-    /// Notes that a known id was not found. Only a list proves the removal, so the next sweeps
-    /// request the id again for a while. Returns whether this is the first time. The number of ids
-    /// is not bounded: an id that is not remembered would count as removed at once.
+    /// Notes that a known id was not found, which may be a mistake: the next sweeps request the id
+    /// again, and the second time it counts as removed. Returns whether this is the first time. The
+    /// number of ids is not bounded: an id that is not remembered would count as removed at once.
     pub(crate) fn note_not_found(&mut self, request: &Request, now: Instant) -> bool {
         let not_found = (request.clone(), now);
         self.not_found.insert(request.key(), not_found).is_none()
     }
 
-    /// When the oldest sweep began that has not ended.
-    pub(crate) fn begun(&self) -> Option<Instant> {
+    /// The earliest time as of which a remembered sweep holds.
+    pub(crate) fn as_of(&self) -> Option<Instant> {
         let sweeps = [&self.trailing, &self.sweep].into_iter().flatten();
         sweeps.map(Sweep::as_of).min()
     }
 
-    /// Notes that an id exists. Returns whether it was not found before.
+    /// Notes that an id exists. Returns whether it was noted as not found.
     pub(crate) fn note_found(&mut self, key: &Key) -> bool {
         self.not_found.remove(key).is_some()
     }
 
-    /// A list that was requested at `requested` was answered, for any component.
+    /// A list that was requested at `requested` was answered, whichever component had requested it.
     pub(crate) fn list_answered(&mut self, list: List, requested: Instant) {
         for sweep in [&mut self.trailing, &mut self.sweep].into_iter().flatten() {
             sweep.list_answered(list, requested);
         }
     }
 
-    /// A list failed: no sweep that trails waits for it.
+    /// A list failed: a trailing sweep that waits for it is dropped.
     pub(crate) fn list_failed(&mut self, list: List) {
         self.trailing.take_if(|it| it.is_waiting_for(list));
     }
 
-    /// A sandbox's status arrived: whether it contains containers, and whether the sandbox
-    /// `has_some`.
+    /// A sandbox's status arrived: whether it contains containers, and whether the sandbox is known to
+    /// have some.
     pub(crate) fn sandbox_status_received(&mut self, has_containers: bool, has_some: bool) {
         if has_containers {
             self.has_containers_in_sandboxes = Some(true);
@@ -353,7 +359,7 @@ impl Sweeper {
     }
 }
 
-/// What a call about one id is for, for the ledger and for reports.
+/// What a call about one id is about, for the ledger and for reports.
 pub(super) fn about(
     request: &Request,
     container: Option<&Arc<str>>,

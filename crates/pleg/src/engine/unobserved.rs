@@ -1,4 +1,17 @@
-//! The pods that are not observed now, and why.
+//! The pods that are not observed now, and why: a pod is unobserved from the time as of which it
+//! differs from the cache ([`Differing`]) until it is inspected, or until lists show that it does not
+//! differ.
+//!
+//! | why | place |
+//! |---|---|
+//! | a call of the pod is stuck | [`Engine::stuck_status_calls`] |
+//! | a call fails, or the kernel or a list contradicts its answer | [`Engine::failing`] |
+//! | no more calls can be sent | `Inspector::waiting_for_room` |
+//! | its inspection takes too long, or it changes all the time | `overdue_pods` |
+//!
+//! Three questions are answered from this: which pods are reported without a call
+//! ([`Engine::unobserved_for_long`], [`Engine::unexplained`]), which ones a pass has observed
+//! ([`Engine::observed_as_of`]), and which ones the cache confirms ([`Engine::pending`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +25,7 @@ use super::limits::{INSPECTION_OVERDUE_AFTER, MIN_WINDOW, RELAPSE_WITHIN, SETTLE
 use super::state::Engine;
 use crate::model::id::PodUid;
 use crate::model::wall_time::Moment;
-use crate::out::coverage::Failing;
+use crate::out::coverage::{Failing, PassKind};
 use crate::out::failure::InspectError;
 use crate::out::health::INSPECTIONS_FAIL;
 use crate::runtime::{About, CallError, OutstandingCall, Rpc};
@@ -76,16 +89,50 @@ impl Engine {
             .chain(dead)
     }
 
-    /// The stuck status calls, with the pods that wait for them. A stuck id that no list has shown may
-    /// belong to a listed pod, according to the host.
-    pub(super) fn stuck_status_calls(&self) -> impl Iterator<Item = OutstandingCall> {
-        let stuck = self.sent_and_stuck();
-        stuck.map(|call| self.with_owner_from_host(call))
+    /// The pods whose current state the cache does not hold.
+    pub(super) fn pending(&self) -> BTreeSet<PodUid> {
+        let mut pending = self.records.pending();
+        pending.extend(self.records.gone_and_listed().iter().cloned());
+        let contradicted = self.sources.processes.dead();
+        pending.extend(contradicted.map(|(_, pod)| pod.uid.clone()));
+        pending
     }
 
-    /// The same, with what was known of each id when the call was sent.
-    pub(super) fn sent_and_stuck(&self) -> impl Iterator<Item = OutstandingCall> {
-        self.ledger.stuck(|uid| self.records.knows(uid))
+    /// As of when the open pass has observed at least one pod. Usually that is now. If all pods
+    /// wait for a slow runtime, it is the time of the newest inspection.
+    pub(super) fn observed_as_of(&self, now: Moment) -> Option<Moment> {
+        if self.records.listed().next().is_none() {
+            // Only a list of sandboxes shows that there are no pods: a sweep requests only what is
+            // known.
+            let unseen = self.unseen_lists(now.instant);
+            let is_list = self.reporting.passes.kind() == Some(PassKind::List);
+            return (is_list || !unseen.sandboxes).then_some(now);
+        }
+        // A pod that was never inspected, or that only an event has named, was not observed. The
+        // first pass must observe a pod of its own lists: a newer pod does not count.
+        let is_first = self.reporting.passes.completed() == 0;
+        if is_first && self.reporting.passes.has_given_up_all() {
+            return None;
+        }
+        let mut unobserved = self.unobserved_unless_stuck(now.instant);
+        // A list shows the current state of a pod whose call is stuck, unless the pod differs.
+        let pending = match self.reporting.passes.kind() {
+            Some(PassKind::List) => Some(self.pending()),
+            _ => None,
+        };
+        let has_to_be_inspected = |uid: &PodUid| pending.as_ref().is_none_or(|it| it.contains(uid));
+        let stuck = self.stuck_status_calls().filter_map(|call| call.about.pod);
+        let stuck = stuck.map(|pod| pod.uid).filter(has_to_be_inspected);
+        unobserved.extend(stuck);
+        let mut committed = self.records.committed();
+        if committed.any(|pod| !unobserved.contains(&pod.pod.uid)) {
+            return Some(now);
+        }
+        let last = self.reporting.passes.last()?.begun.instant;
+        let mut failures = self.unobserved.failures.iter();
+        let is_slow = failures.any(|failing| failing.error.is_slowness());
+        let newest = self.reporting.last_inspected.filter(|_| is_slow);
+        newest.filter(|as_of| as_of.instant > last)
     }
 
     /// The first pods that have been unobserved for long although no call explains it. They are

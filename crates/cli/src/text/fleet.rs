@@ -78,17 +78,18 @@ fn cause(node: &NodeView) -> String {
     cause.map_or_else(none, |cause| printable(cause).into_owned())
 }
 
-/// The first culprit, or the message of the condition.
+/// The first culprit, or the message of the condition if the annotation names no stuck call. A call for
+/// the whole node blames no container.
 fn culprit(node: &NodeView) -> String {
-    if let Some(first) = node.culprits.first() {
-        let more = node.culprits.len() - 1 + node.more;
-        let first = name_of(first);
-        return match more {
+    let mut names = node.culprits.iter().filter_map(name_of);
+    if let Some(first) = names.next() {
+        return match names.count() + node.more {
             0 => first,
             more => format!("{first} (+{more})"),
         };
     }
     match (&node.message, node.state) {
+        _ if !node.culprits.is_empty() => none(),
         (Some(message), FleetState::Unhealthy | FleetState::Degraded) => {
             let message = sentence(message);
             match message.char_indices().nth(MAX_MESSAGE) {
@@ -100,8 +101,9 @@ fn culprit(node: &NodeView) -> String {
     }
 }
 
-/// namespace/pod/container; for a culprit without a pod, the call.
-fn name_of(culprit: &Culprit) -> String {
+/// namespace/pod/container, or the id of a container whose pod is unknown; `None` for a call for the whole
+/// node.
+fn name_of(culprit: &Culprit) -> Option<String> {
     let parts = [&culprit.namespace, &culprit.pod, &culprit.container];
     let parts: Vec<_> = parts
         .into_iter()
@@ -109,8 +111,11 @@ fn name_of(culprit: &Culprit) -> String {
         .map(|it| printable(it))
         .collect();
     match parts.is_empty() {
-        true => culprit.call.to_string(),
-        false => parts.join("/"),
+        true => culprit
+            .id
+            .as_ref()
+            .map(|id| printable(short(id)).into_owned()),
+        false => Some(parts.join("/")),
     }
 }
 
@@ -145,11 +150,10 @@ pub fn page(node: &NodeView, events: &[FleetEvent], now: WallTime) -> String {
         line("Guard", styled(WARN, "answers in place of the runtime"));
     }
     for culprit in &node.culprits {
-        let id = culprit.id.as_ref().map(|id| printable(short(id)));
-        let id = id.map_or_else(String::new, |id| format!(" ({id})"));
-        let what = format!("{} of {}{id}", culprit.call, name_of(culprit));
-        let what = match culprit.pod {
-            Some(_) => what,
+        let id = culprit.id.as_ref().filter(|_| culprit.pod.is_some());
+        let id = id.map_or_else(String::new, |id| format!(" ({})", printable(short(id))));
+        let what = match name_of(culprit) {
+            Some(name) => format!("{} of {name}{id}", culprit.call),
             None => culprit.call.to_string(),
         };
         line("Stuck", styled(BAD, what));

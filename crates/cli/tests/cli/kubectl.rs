@@ -60,7 +60,24 @@ fn stuck(name: &str) -> Value {
             {"call": "ContainerStatus", "namespace": "shop", "pod": "web-1", "container": "app",
              "id": "abcdef"},
             {"call": "PodSandboxStatus", "namespace": "shop", "pod": "web-2", "id": "0123"},
+            {"call": "ListContainers"},
         ],
+    });
+    node["metadata"]["annotations"] = json!({"pleg.dev/status": summary.to_string()});
+    node
+}
+
+/// Calls for the whole node are stuck, and no container is blamed.
+fn only_lists_stuck(name: &str) -> Value {
+    let mut node = with_condition(
+        node(name, "True"),
+        "False",
+        "ListStuck",
+        "ListContainers hangs",
+    );
+    let calls = [json!({"call": "ListContainers"})];
+    let summary = json!({
+        "state": "Degraded", "reason": "ListStuck", "since": ago(30), "culprits": calls,
     });
     node["metadata"]["annotations"] = json!({"pleg.dev/status": summary.to_string()});
     node
@@ -82,6 +99,7 @@ fn the_fleet_is_a_table_with_failing_nodes_first() {
         stale,
         unhealthy("e"),
         node("f-down", "Unknown"),
+        only_lists_stuck("g"),
     ]);
     let ended = server.kubectl(&[]).run().assert_code(1);
     let table: Vec<Vec<&str>> = ended
@@ -102,6 +120,7 @@ fn the_fleet_is_a_table_with_failing_nodes_first() {
             ["e", "False", "Unhealthy"],
             ["f-down", "Unknown", "NotReported"],
             ["b", "True", "Degraded"],
+            ["g", "True", "Degraded"],
             ["d-stale", "True", "Stale"],
             ["c-no-agent", "True", "NotReported"],
             ["a", "True", "Healthy"],
@@ -117,6 +136,7 @@ fn the_fleet_is_a_table_with_failing_nodes_first() {
         table[3][4..],
         ["shim-unresponsive", "shop/web-1/app (+1)", "no"]
     );
+    assert_eq!(table[4][4..], ["ListStuck", "-", "no"], "no culprit");
     assert!(
         ["95s", "96s", "97s"].contains(&table[3][3]),
         "{:?}",

@@ -68,19 +68,19 @@ fn main() -> ExitCode {
     }
     let arguments = Arguments::parse();
     let global = Global::from(arguments.global);
-    let is_daemon = match &arguments.command {
+    let has_only_log = match &arguments.command {
         Command::Agent(_) => true,
-        Command::Acting(command) => command.is_daemon(),
+        Command::Acting(command) => command.has_only_log(),
         _ => false,
     };
     // The log is the only output of these commands, so `-o` sets its format. `run` also prints its
     // decisions.
-    let log_format = if is_daemon {
+    let log_format = if has_only_log {
         global.output
     } else {
         Format::Text
     };
-    log::to_stderr(global.verbose + u8::from(is_daemon), log_format);
+    log::to_stderr(global.verbose + u8::from(has_only_log), log_format);
     finish(run(global, arguments.command), log_format)
 }
 

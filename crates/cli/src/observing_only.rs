@@ -47,7 +47,7 @@ pub struct Ignored {
 
 impl Acting {
     /// Whether the log is the only output.
-    pub fn is_daemon(&self) -> bool {
+    pub fn has_only_log(&self) -> bool {
         false
     }
 }
@@ -81,12 +81,12 @@ pub async fn apply_remedy(_: &Daemon, _: PathBuf) -> Infallible {
     pending().await
 }
 
-/// Whether the line breaks in an error of one of the commands are ours.
-pub fn has_lines(_: &(dyn Error + 'static)) -> bool {
+/// Whether pleg itself wrote the line breaks in an error of one of the commands.
+pub fn has_own_line_breaks(_: &(dyn Error + 'static)) -> bool {
     false
 }
 
-/// Which signals `pleg doctor` may send: none.
+/// Whether `pleg doctor` may send a signal: it may not.
 #[derive(Args, Debug)]
 pub struct Signals {}
 

@@ -76,7 +76,7 @@ pub fn sentence(error: &anyhow::Error) -> String {
 
 fn part(cause: &(dyn Error + 'static)) -> String {
     let text = cause.to_string();
-    if has_lines(cause) {
+    if has_own_line_breaks(cause) {
         let lines: Vec<_> = text.lines().map(pleg_text::escape::sentence).collect();
         return lines.join("\n");
     }
@@ -91,10 +91,10 @@ fn part(cause: &(dyn Error + 'static)) -> String {
     first.into_iter().chain(characters).collect()
 }
 
-/// Whether the line breaks in an error are ours: a list, or a position in the user's file. In other
-/// errors they come from foreign text.
-fn has_lines(cause: &(dyn Error + 'static)) -> bool {
-    cause.is::<ConfigError>() || cause.is::<NoRuntime>() || act::has_lines(cause)
+/// Whether pleg itself wrote the line breaks in an error: a list, or a position in the user's file. In
+/// other errors they come from foreign text.
+fn has_own_line_breaks(cause: &(dyn Error + 'static)) -> bool {
+    cause.is::<ConfigError>() || cause.is::<NoRuntime>() || act::has_own_line_breaks(cause)
 }
 
 /// Writes text; without colours on a pipe or with NO_COLOR.

@@ -1,4 +1,4 @@
-//! The part of a Node that is used. The rest, which may have a hundred kilobytes, is skipped while
+//! The part of a Node that is used. The rest, which may be a hundred kilobytes long, is skipped while
 //! reading.
 
 use std::collections::BTreeMap;
@@ -35,7 +35,7 @@ pub(crate) struct Metadata {
 
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 struct Spec {
-    /// The taints with all their fields: a test of the list must repeat it exactly.
+    /// The taints with all their fields: the `test` operation of a JSON Patch must repeat the list exactly.
     #[serde(default)]
     taints: Option<Vec<Value>>,
 }
@@ -43,13 +43,13 @@ struct Spec {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 struct NodeStatus {
     #[serde(default)]
-    conditions: Option<Vec<Listed>>,
+    conditions: Option<Vec<NodeCondition>>,
 }
 
 /// A condition of the Node.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(crate) struct Listed {
+pub(crate) struct NodeCondition {
     #[serde(rename = "type")]
     kind: String,
     #[serde(default)]
@@ -64,7 +64,7 @@ pub(crate) struct Listed {
     pub(crate) last_transition_time: Option<WallTime>,
 }
 
-impl Listed {
+impl NodeCondition {
     /// Whether it has the content that we wrote.
     pub(crate) fn has_content(&self, written: &Condition) -> bool {
         self.status == written.status.as_str()
@@ -74,13 +74,13 @@ impl Listed {
 }
 
 impl Node {
-    pub(crate) fn condition(&self, kind: &str) -> Option<&Listed> {
+    pub(crate) fn condition(&self, kind: &str) -> Option<&NodeCondition> {
         let mut listed = self.status.conditions.iter().flatten();
         listed.find(|it| it.kind == kind)
     }
 
     /// A condition of this name, with any domain.
-    pub(crate) fn condition_in_any_domain(&self, name: &str) -> Option<&Listed> {
+    pub(crate) fn condition_in_any_domain(&self, name: &str) -> Option<&NodeCondition> {
         let mut listed = self.status.conditions.iter().flatten();
         listed.find(|it| it.kind.rsplit('/').next() == Some(name))
     }

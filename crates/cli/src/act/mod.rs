@@ -1,4 +1,5 @@
-//! The commands and options that do more than observe: they create, change or end something on a node.
+//! The commands and options that do more than observe: they create, change or end something on a node, or
+//! need the simulated runtime.
 //!
 //! A build without the feature `act` has `observing_only.rs` in place of this module.
 
@@ -48,7 +49,7 @@ pub enum Acting {
 
 impl Acting {
     /// Whether the log is the only output.
-    pub fn is_daemon(&self) -> bool {
+    pub fn has_only_log(&self) -> bool {
         matches!(self, Self::Guard(_))
     }
 }
@@ -63,17 +64,17 @@ pub async fn run(global: &Global, command: Acting) -> anyhow::Result<Outcome> {
     }
 }
 
-/// Refuses a configuration of the agent that this build cannot carry out: there is none.
+/// Accepts every configuration of the agent: this build supports all of them.
 pub fn check(_: &AgentConfig) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Whether the line breaks in an error of one of the commands are ours.
-pub fn has_lines(cause: &(dyn Error + 'static)) -> bool {
+/// Whether pleg itself wrote the line breaks in an error of one of the commands.
+pub fn has_own_line_breaks(cause: &(dyn Error + 'static)) -> bool {
     cause.is::<ScenarioError>()
 }
 
-/// Which signals `pleg doctor` may send.
+/// Whether `pleg doctor` may send a signal.
 #[derive(Args, Debug)]
 pub struct Signals {
     /// If a call hangs, make containerd dump its goroutines with SIGUSR1, which is harmless,
@@ -83,7 +84,7 @@ pub struct Signals {
 }
 
 impl Signals {
-    /// Makes containerd write its goroutines, if that is allowed.
+    /// The function that makes containerd write its goroutines, if that is allowed.
     pub fn dump_goroutines(&self) -> Option<DumpGoroutines> {
         self.allow_signals.then_some(dump_goroutines)
     }

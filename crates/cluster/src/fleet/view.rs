@@ -6,7 +6,7 @@ use pleg::model::wall_time::WallTime;
 use pleg::out::health::Reason;
 use serde::Serialize;
 
-use crate::node::{Listed, Node};
+use crate::node::{Node, NodeCondition};
 use crate::summary::{ANNOTATION, Culprit, Summary};
 
 /// The condition's name, without a domain.
@@ -119,7 +119,7 @@ impl NodeView {
 
 const GUARDING: &str = Reason::Guarding.as_str();
 
-fn state(listed: &Listed, now: WallTime) -> FleetState {
+fn state(listed: &NodeCondition, now: WallTime) -> FleetState {
     let is_stale = |at: WallTime| now.since(at) > STALE_AFTER;
     match (listed.status.as_str(), listed.reason.as_deref()) {
         _ if listed.last_heartbeat_time.is_none_or(is_stale) => FleetState::Stale,
@@ -131,7 +131,7 @@ fn state(listed: &Listed, now: WallTime) -> FleetState {
 }
 
 /// The content of the annotation, if it belongs to the same report as the condition.
-fn summary(node: &Node, listed: &Listed) -> Option<Summary> {
+fn summary(node: &Node, listed: &NodeCondition) -> Option<Summary> {
     let summary: Summary = serde_json::from_str(node.annotations()?.get(ANNOTATION)?).ok()?;
     let is_same = listed.reason.as_deref() == Some(summary.condition_reason());
     is_same.then_some(summary)

@@ -1,9 +1,9 @@
 //! Lists. They are passed on, and answered from the rows while the runtime's own list is overdue.
 //!
-//! A list is overdue after two seconds, or after twice the time that lists usually take on this node.
-//! While guarding, one complete list is outstanding: its answer replaces the rows, and answers the callers
-//! whose lists were requested before. A list that cannot be answered waits until its caller cancels it, as
-//! it would without the guard.
+//! A list is overdue after two seconds (a setting), or after twice the time that lists usually take on this
+//! node if that is longer. While guarding, one complete list is outstanding: its answer replaces the rows, and
+//! answers the callers that requested theirs before it, or up to a second later. A list that cannot be answered
+//! waits until its caller cancels it, as it would without the guard.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -164,9 +164,10 @@ impl Lists {
         })
     }
 
-    /// Whether no further complete list is to be requested: one is outstanding. If it is older than
-    /// `LOST_AFTER`, a second one is requested, because the runtime may never answer a single call.
-    fn has_complete_list_outstanding(&self, now: Instant) -> bool {
+    /// Whether no further complete list is to be requested: a recent one is outstanding, or two are. Beside one
+    /// that is older than `LOST_AFTER`, a second one is requested, because the runtime may leave one call
+    /// unanswered for ever.
+    fn has_enough_complete_lists(&self, now: Instant) -> bool {
         let whole = self.real.values().filter(|real| real.filter.is_whole());
         let mut whole = whole.map(|real| real.requested);
         whole.clone().any(|requested| now < requested + LOST_AFTER) || whole.nth(1).is_some()
@@ -208,7 +209,7 @@ impl Lists {
             State::Guarding { since, next, .. } => [Some(since + settings.limit), Some(next)],
             _ => [None, None],
         };
-        // The rows may become complete by time alone.
+        // A waiting list may become answerable by time alone: a status call becomes stuck.
         let looks = (guards && !self.waiting.is_empty()).then(|| now + CHECK_EVERY);
         let steps = steps.chain(guarding.into_iter().flatten());
         let steps = steps.chain(looks).chain(self.next_own);
@@ -231,8 +232,8 @@ impl Guard {
         let may_be_answered = self.may_answer(called.from);
         let lists = &mut self.lists[kind];
         // If the runtime is only slow, its own list may be the first answer.
-        let is_held_up = lists.stuck >= lists.state.guarding_since();
-        if may_be_answered && lists.state.guarding_since().is_some() && is_held_up {
+        let is_delayed_by_stuck = lists.stuck >= lists.state.guarding_since();
+        if may_be_answered && lists.state.guarding_since().is_some() && is_delayed_by_stuck {
             return lists.waiting.push(Waiting::new(called, None));
         }
         if self.mode == Mode::Shadow && called.filter.is_whole() {
@@ -256,9 +257,9 @@ impl Guard {
         self.lists[kind].real.insert(runtime_call, real);
     }
 
-    /// Requests a complete list, unless one is outstanding.
+    /// Requests a complete list, unless enough of them are outstanding.
     pub(super) fn request_complete_list(&mut self, kind: Kind, now: Instant) {
-        if !self.lists[kind].has_complete_list_outstanding(now) {
+        if !self.lists[kind].has_enough_complete_lists(now) {
             let runtime_call =
                 self.call_runtime(Purpose::List(kind), kind.list(), Bytes::new(), now);
             self.note_real(kind, runtime_call, Filter::default(), now);
@@ -300,10 +301,11 @@ impl Guard {
             }
             _ if !real.filter.is_whole() => {}
             State::Guarding { since, .. } | State::LimitReached { since } if in_time => {
-                // Answer the waiting callers: passed on now, they would wait for another list.
+                // The waiting callers are answered first. If their calls were passed on now, they would
+                // wait for another list.
                 self.answer_lists(kind, ended);
                 let lists = &self.lists[kind];
-                // Short stalls of the whole runtime are not one fault.
+                // Successive short stalls of the whole runtime do not count as one fault.
                 let may_be_back = lists.state.is_limit_reached() || lists.stuck >= Some(since);
                 let last = may_be_back.then_some(Fault { since, ended });
                 self.enter(kind, State::Passing { last }, ended);
@@ -321,9 +323,9 @@ impl Guard {
         let lists = &mut self.lists[kind];
         lists.state = state;
         if lists.state.guarding_since().is_none() {
-            let is_held = |it: &mut Waiting| it.real.is_none();
-            let held: Vec<Waiting> = lists.waiting.extract_if(.., is_held).collect();
-            for it in held {
+            let is_kept_here = |it: &mut Waiting| it.real.is_none();
+            let kept: Vec<Waiting> = lists.waiting.extract_if(.., is_kept_here).collect();
+            for it in kept {
                 self.pass_list_on(kind, it.called, now);
             }
         }
@@ -352,7 +354,7 @@ impl Guard {
         }
     }
 
-    /// The state that follows by time, by the mode, or by the limit of the other kind's fault.
+    /// The next state, if the time, the mode, or a limit that the other kind of list has reached requires one.
     fn next_state(&self, kind: Kind, now: Instant) -> Option<State> {
         let lists = &self.lists[kind];
         let passing = State::Passing { last: None };
@@ -398,7 +400,7 @@ impl Guard {
 
     /// The encoded list for a waiting caller, if all its rows are known.
     fn known_list(&self, kind: Kind, it: &mut Waiting, now: Instant) -> Option<Vec<u8>> {
-        // A caller that waits since before the mode was switched may be answered too.
+        // The mode may have been switched since the caller began to wait.
         if !self.may_answer(it.called.from) {
             return None;
         }

@@ -9,7 +9,7 @@ use ratatui::widgets::Cell;
 
 use super::Theme;
 use super::format::{
-    age, clock, dated_clock, dated_precise_clock, fit, is_same_day, name, precise_clock,
+    age, clock, dated_clock, dated_precise_clock, fit, is_same_day, precise_clock, printable,
 };
 use super::table::Table;
 use crate::state::State;
@@ -49,7 +49,7 @@ pub fn table<'a>(state: &'a State, width: u16, theme: &'a Theme) -> Table<'a> {
             vec![
                 Cell::from(time).style(theme.dim()),
                 Cell::from(what).style(style),
-                Cell::from(name(&subject, subject_width)),
+                Cell::from(printable(&subject, subject_width)),
                 Cell::from(fit(&pleg_text::escape::sentence(&detail), detail_width)),
             ]
         }),

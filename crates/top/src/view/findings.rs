@@ -6,7 +6,7 @@ use ratatui::style::Style;
 use ratatui::widgets::Cell;
 
 use super::Theme;
-use super::format::{clock_at, fit, name, rounded_age};
+use super::format::{clock_at, fit, printable, rounded_age};
 use super::table::Table;
 use crate::diagnosis::{Diagnosis, Finding};
 use crate::state::State;
@@ -28,8 +28,8 @@ pub fn table<'a>(state: &'a State, width: u16, theme: &'a Theme) -> Table<'a> {
         row: Box::new(move |place| {
             let finding = &findings[place];
             vec![
-                Cell::from(name(&finding.verdict, 7)).style(style(finding, theme)),
-                Cell::from(name(&finding.confidence, 8)),
+                Cell::from(printable(&finding.verdict, 7)).style(style(finding, theme)),
+                Cell::from(printable(&finding.confidence, 8)),
                 Cell::from(fit(&pleg_text::escape::sentence(finding.text()), rest)),
             ]
         }),

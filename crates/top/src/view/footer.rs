@@ -3,7 +3,7 @@
 use ratatui::text::{Line, Span};
 
 use super::Theme;
-use super::format::name;
+use super::format::printable;
 use crate::input::Mode;
 use crate::state::State;
 use crate::state::page::{Prompt, Topic};
@@ -22,9 +22,9 @@ pub fn line(state: &State, theme: &Theme) -> Line<'static> {
 fn typing(label: &str, typed: &str, hint: &str, theme: &Theme) -> Line<'static> {
     Line::from(vec![
         Span::styled(label.to_owned(), theme.bold()),
-        Span::raw(name(typed, 60)),
+        Span::raw(printable(typed, 60)),
         Span::styled("█", theme.dim()),
-        Span::styled(format!("  {}", name(hint, 60)), theme.dim()),
+        Span::styled(format!("  {}", printable(hint, 60)), theme.dim()),
     ])
 }
 
@@ -52,7 +52,7 @@ fn keys(state: &State, theme: &Theme) -> Line<'static> {
             ("/", "filter"),
             ("^z", "faults"),
             ("tab", "table"),
-            ("enter", "history"),
+            ("enter", "open"),
             ("?", "help"),
             ("q", "quit"),
         ],
@@ -60,7 +60,7 @@ fn keys(state: &State, theme: &Theme) -> Line<'static> {
             ("/", "filter"),
             ("^z", "faults"),
             ("tab", "table"),
-            ("enter", "history"),
+            ("enter", "open"),
             ("d", "doctor"),
             ("?", "help"),
             ("q", "quit"),
@@ -68,7 +68,7 @@ fn keys(state: &State, theme: &Theme) -> Line<'static> {
     };
     let mut spans = Vec::new();
     if !state.filter.is_empty() {
-        let text = format!("/{}", name(&state.filter.to_string(), 30));
+        let text = format!("/{}", printable(&state.filter.to_string(), 30));
         spans.push(Span::styled(text, theme.warning()));
         spans.push(Span::raw("  "));
     }

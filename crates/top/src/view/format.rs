@@ -94,12 +94,12 @@ fn part_of_day(time: WallTime, length: usize) -> String {
     clock.unwrap_or_default().to_owned()
 }
 
-/// A name, safe to show, cut to this width.
-pub fn name(text: &str, width: usize) -> String {
+/// Foreign text, made safe to show and cut to this width.
+pub fn printable(text: &str, width: usize) -> String {
     fit(&pleg_text::escape::printable(text), width)
 }
 
-/// Text that is safe to show, cut to this width.
+/// Text that is safe to show already, cut to this width.
 pub fn fit(text: &str, width: usize) -> String {
     if Span::raw(text).width() <= width {
         return text.to_owned();
@@ -169,6 +169,6 @@ mod tests {
         assert_eq!(fit("名前名前", 5), "名前…");
         assert_eq!(fit("名前名前", 4), "名…");
         assert_eq!(fit("x", 0), "");
-        assert_eq!(name("a\u{1b}[2Jb", 40), "a\\u{1b}[2Jb");
+        assert_eq!(printable("a\u{1b}[2Jb", 40), "a\\u{1b}[2Jb");
     }
 }

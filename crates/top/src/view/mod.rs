@@ -16,7 +16,7 @@
 //!   14:33:11.024  ContainerDied  default/web nginx  exit 137, by kernel, 2ms   | events
 //!   ─ Doctor ────────────────────────────────────────────────────────────      |
 //!   problem  certain  containerd holds the status lock of …                    | findings
-//!   / filter  ^z faults  enter history  d doctor  ? help  q quit                 | footer
+//!   / filter  ^z faults  enter open     d doctor  ? help  q quit                 | footer
 //! ```
 //!
 //! `history`, `finding` and `help` are pages over the tables.

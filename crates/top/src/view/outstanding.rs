@@ -14,7 +14,7 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Cell, Row};
 
 use super::Theme;
-use super::format::{age, name};
+use super::format::{age, printable};
 use super::table::Table;
 use crate::state::State;
 use crate::state::outstanding::{KUBELET_TIMEOUT, Outstanding};
@@ -58,9 +58,9 @@ pub fn table<'a>(state: &'a State, width: u16, theme: &'a Theme) -> Table<'a> {
                 false => ratatui::style::Style::new(),
             };
             vec![
-                Cell::from(name(call.call.name(), call_width)).style(style),
-                Cell::from(name(call.id.as_ref().map_or("-", shown_id), id_width)),
-                Cell::from(name(&subject(call), pod_width)),
+                Cell::from(printable(call.call.name(), call_width)).style(style),
+                Cell::from(printable(call.id.as_ref().map_or("-", shown_id), id_width)),
+                Cell::from(printable(&subject(call), pod_width)),
                 Cell::from(age(call.age)).style(style),
                 Cell::from(bar(call.age, call.overdue(), bar_width, theme)),
             ]

@@ -10,7 +10,7 @@ use ratatui::text::{Line, Span};
 
 use super::Theme;
 use super::events::{cells, event_clock};
-use super::format::{age, fit, name, precise_clock_at, rounded_age, wrapped};
+use super::format::{age, fit, precise_clock_at, printable, rounded_age, wrapped};
 use super::pods::{condition_text, style};
 use crate::state::State;
 use crate::state::events::Happened;
@@ -25,7 +25,7 @@ pub fn lines(
     let columns = usize::from(width);
     let mut lines = vec![Line::from(vec![
         Span::styled("Pod  ", theme.bold()),
-        Span::raw(name(shown_name, columns.saturating_sub(5))),
+        Span::raw(printable(shown_name, columns.saturating_sub(5))),
     ])];
     let uid_text = format!("uid {uid}");
     lines.extend(wrapped(&uid_text, width, theme.dim()));
@@ -161,7 +161,7 @@ fn of_events(
             Happened::Health(_) | Happened::Gap { .. } => "",
         };
         let time = clock(entry.happened.time());
-        let rest = format!("{}  {detail}", name(container, 20));
+        let rest = format!("{}  {detail}", printable(container, 20));
         let rest = fit(
             &pleg_text::escape::sentence(&rest),
             columns.saturating_sub(22 + time.len()),

@@ -8,7 +8,7 @@ use ratatui::style::Style;
 use ratatui::widgets::{Cell, Row};
 
 use super::Theme;
-use super::format::{age, name, rounded_age};
+use super::format::{age, printable, rounded_age};
 use super::table::Table;
 use crate::state::State;
 use crate::state::pods::{Condition, Pod};
@@ -79,7 +79,7 @@ fn cell(state: &State, pod: &Pod, shown: Shown, width: usize, theme: &Theme) -> 
         Shown::Sorted(column) => column,
     };
     match column {
-        Column::Name => Cell::from(name(&pod.report.status.pod().to_string(), width)),
+        Column::Name => Cell::from(printable(&pod.report.status.pod().to_string(), width)),
         Column::State => {
             let condition = state.node.condition(pod);
             Cell::from(condition_text(condition, width)).style(style(condition, theme))
@@ -156,7 +156,7 @@ pub fn condition_text(condition: &Condition, width: usize) -> String {
             exit_code: Some(code),
         } => format!("Exited ({code})"),
         Condition::Failed { exit_code: None } => "Exited".to_owned(),
-        Condition::Waiting { reason } => name(reason, width),
+        Condition::Waiting { reason } => printable(reason, width),
         Condition::Starting => "Starting".to_owned(),
         Condition::Running => "Running".to_owned(),
         Condition::Completed => "Completed".to_owned(),

@@ -64,7 +64,7 @@ Source    waiting for the first status
 
 
 
-/ filter  ^z faults  tab table  enter history  d doctor  ? help  q quit
+/ filter  ^z faults  tab table  enter open  d doctor  ? help  q quit
 
 "#]]
     );
@@ -107,7 +107,7 @@ default/web                      Running           4          11s       -
 
 
 
-/ filter  ^z faults  tab table  enter history  d doctor  ? help  q quit
+/ filter  ^z faults  tab table  enter open  d doctor  ? help  q quit
 
 "#]]
     );
@@ -143,7 +143,7 @@ PodSandboxStatus  web       default/web                  20ms     ░░░│�
 ─ Doctor: press d to run it ────────────────────────────────────────────────────
 
 
-/ filter  ^z faults  tab table  enter history  d doctor  ? help  q quit
+/ filter  ^z faults  tab table  enter open  d doctor  ? help  q quit
 
 "#]]
     );
@@ -203,7 +203,7 @@ PodSandboxStatus          web            default/web                            
 
 
 
-/ filter  ^z faults  tab table  enter history  d doctor  ? help  q quit
+/ filter  ^z faults  tab table  enter open  d doctor  ? help  q quit
 
 "#]]
     );
@@ -307,7 +307,7 @@ PodSandboxStatus  web       default/web                  20ms     ░░░│�
 ─ Doctor, 1s ago: containerd holds the status lock of container app ────────────
 problem  certain   containerd holds the status lock of container app of pod def…
 
-/ filter  ^z faults  tab table  enter history  d doctor  ? help  q quit
+/ filter  ^z faults  tab table  enter open  d doctor  ? help  q quit
 
 "#]]
     );

@@ -1,4 +1,4 @@
-//! Processes and threads, as far as the safe files of `/proc` show them.
+//! Processes and threads, as `/proc` shows them. Helpers read it, because a read may never return.
 
 pub use base::host::{EndSignal, RuncCommand};
 use causes::finding::PodName;
@@ -18,7 +18,8 @@ pub struct Process {
     pub uid: u32,
     /// Its name, as the kernel keeps it: at most fifteen bytes.
     pub comm: String,
-    /// Its state in the first sample: `S`, `D`, `Z`; stopped (`T`) if it was so in the second.
+    /// Its state in the first sample (`S`, `D`, `Z`), or in the second if it was stopped (`T`) or resumed
+    /// between them.
     pub state: char,
     /// It was stopped in the first sample, and not in the second.
     pub was_resumed: bool,
@@ -32,7 +33,7 @@ pub struct Process {
     pub cpu_share: Option<f64>,
     /// How long its runnable threads waited for a CPU: seconds per second.
     pub run_delay: Option<f64>,
-    /// The memory that it has resident, if it is a daemon.
+    /// Its resident memory, if it is a daemon.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resident_kib: Option<u64>,
     /// Its network namespace, if it is a daemon or process 1.
@@ -116,10 +117,10 @@ pub struct FdUse {
     pub pipes: u64,
     /// The numbers of those that are fanotify groups.
     pub fanotify: Vec<u32>,
-    /// The root of a runtime, which has its database open below it.
+    /// The root directory, if it is a runtime: below it, the runtime has its database open.
     pub root: Option<String>,
-    /// How many of them we may not follow. The kernel asks for the same right before it shows where
-    /// the process waits.
+    /// How many of them could not be read for lack of permission. The kernel requires the same permission to
+    /// show where the process waits.
     pub hidden: u64,
 }
 
@@ -166,8 +167,8 @@ pub(crate) fn is_of_freezer(function: &str) -> bool {
     function.contains("refrigerator") || function == "do_freezer_trap"
 }
 
-/// The service of this machine's systemd to which a control group belongs: only slices are
-/// above it. In a container, or below a user's manager, there is another systemd.
+/// The service of this machine's systemd to which a control group belongs: only slices are above it.
+/// `None` for a service in a container or below `user@`, which belongs to another systemd.
 pub(crate) fn unit_of(path: &str) -> Option<&str> {
     let mut parts = path.split('/').filter(|part| !part.is_empty());
     let unit = parts.find(|part| !part.ends_with(".slice"))?;
@@ -195,7 +196,7 @@ impl Process {
         base::host::is_shim(&self.comm)
     }
 
-    /// A `runc` command; it runs for less than a second.
+    /// A `runc` command, which normally takes less than a second.
     pub fn is_runc(&self) -> bool {
         base::host::is_runc(&self.comm)
     }
@@ -228,7 +229,7 @@ impl Process {
             'D' => "waits in the kernel and cannot be killed (state D)",
             'T' => "is stopped (state T)",
             't' => "is stopped by a debugger (state t)",
-            'Z' if !self.has_ended() => "lives on in other threads than its first",
+            'Z' if !self.has_ended() => "lives on in threads other than its first",
             'Z' => "is a zombie (state Z)",
             _ => "is in an unknown state",
         };

@@ -126,7 +126,7 @@ impl Records {
         });
         match &mut record.hint {
             Some(known) => known.join(hint),
-            none => *none = Some(hint),
+            none => *none = Some(Box::new(hint)),
         }
         note(&mut self.unsettled, &pod.uid, record);
     }
@@ -217,7 +217,7 @@ impl Records {
                 record.hint = Some(match record.hint.take() {
                     Some(newer) => {
                         let mut both = hint;
-                        both.join(newer);
+                        both.join(*newer);
                         both
                     }
                     None => hint,

@@ -238,14 +238,14 @@ impl Records {
         };
         self.tickets += 1;
         self.inspecting.insert(uid.clone());
-        record.inspecting = Some(Inspecting {
+        record.inspecting = Some(Box::new(Inspecting {
             ticket: self.tickets,
             version: listed.clone(),
             begun,
             planned: begun,
             listed: lists,
             hint,
-        });
+        }));
         Step::Inspect {
             ticket: Ticket {
                 uid: uid.clone(),
@@ -288,7 +288,7 @@ impl Records {
             reinspected: std::mem::take(&mut record.reinspect),
             source: record.source,
             begun: inspected.begun,
-            hint: inspected.hint,
+            hint: inspected.hint.map(|hint| *hint),
             since: record.inspected.replace(inspected.planned),
             listed: inspected.listed,
         };
@@ -314,7 +314,7 @@ impl Records {
             .inspecting
             .take_if(|inspecting| inspecting.ticket == ticket.number)?;
         self.inspecting.remove(&ticket.uid);
-        Some((record, inspecting))
+        Some((record, *inspecting))
     }
 
     /// The pods that differ from what was reported of them.

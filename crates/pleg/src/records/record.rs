@@ -46,9 +46,10 @@ pub(crate) struct Record {
     pub(super) unconfirmed: bool,
     /// The last inspection was overtaken: the next one is of the pod as listed, and not of the hint.
     pub(super) overtaken: bool,
-    /// Something may have happened that no list shows yet.
-    pub(super) hint: Option<Hint>,
-    pub(super) inspecting: Option<Inspecting>,
+    /// Something may have happened that no list shows yet. Like the inspection it is absent most of the time,
+    /// and takes no memory then: a node may have thousands of pods.
+    pub(super) hint: Option<Box<Hint>>,
+    pub(super) inspecting: Option<Box<Inspecting>>,
 }
 
 #[derive(Debug)]
@@ -61,7 +62,7 @@ pub(crate) struct Inspecting {
     /// When the lists were requested that `version` is from.
     pub(super) listed: Option<Instant>,
     /// The hint that it follows, if no list caused it.
-    pub(super) hint: Option<Hint>,
+    pub(super) hint: Option<Box<Hint>>,
 }
 
 impl Record {

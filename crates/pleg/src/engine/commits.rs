@@ -35,13 +35,13 @@ impl Engine {
             Step::Nothing => {}
             Step::Removed(commit) => {
                 self.out.cache.remove(uid);
-                self.unobserved.differing.remove(uid);
+                let differed = self.unobserved.differing.remove(uid);
                 self.unobserved.doubts.forget(uid);
                 self.unobserved.overdue_pods.remove(uid);
                 self.inspector.withdraw(uid);
                 self.unobserved.failures.forget(uid);
                 self.reporting.passes.ended(uid);
-                self.publish_commit(&commit, None, now);
+                self.publish_commit(&commit, None, differed, now);
             }
             Step::Inspect { ticket, pod, begun } => {
                 self.unobserved.differing.note(uid, begun, now.instant);
@@ -151,7 +151,7 @@ impl Engine {
                 if let Judged::Contradicts | Judged::Fails { .. } = judged {
                     self.hurry(now);
                 }
-                self.publish_commit(&commit, Some(&status), now);
+                self.publish_commit(&commit, Some(&status), differed, now);
                 // If the pod differs again, it is inspected now and not after the next relist. It
                 // may have differed since this inspection began. If lists arrived meanwhile, it may
                 // have differed for as long as before, but not in the lists that are inspected now.
@@ -276,7 +276,7 @@ impl Engine {
                 self.out.cache.keep_reported(uid, reported);
             }
             self.unobserved.doubts.exited(&status, now.instant);
-            self.publish_commit(&commit, Some(&status), now);
+            self.publish_commit(&commit, Some(&status), None, now);
         }
     }
 
@@ -300,11 +300,19 @@ impl Engine {
         }
     }
 
-    /// Publishes the changes of a commit, and watches the processes of the running containers.
-    fn publish_commit(&mut self, commit: &Commit, status: Option<&PodStatus>, now: Moment) {
+    /// Publishes the changes of a commit, and watches the processes of the running containers. `differed` is as
+    /// of when the pod was known to differ.
+    fn publish_commit(
+        &mut self,
+        commit: &Commit,
+        status: Option<&PodStatus>,
+        differed: Option<Instant>,
+        now: Moment,
+    ) {
+        let changed = commit.begun.min(differed.unwrap_or(commit.begun));
         let is_first_pass = self.reporting.passes.completed() == 0;
         for event in events_of(commit, status, now.wall, is_first_pass) {
-            self.expect_hint(&event, commit, now.instant);
+            self.expect_hint(&event, commit.since, changed, now.instant);
             let announced = commit.hint.as_ref().and_then(|hint| hint.announced);
             self.measure(measured(&event, announced, status));
             self.publish(Record::Event(event));
@@ -312,13 +320,20 @@ impl Engine {
         self.watch_processes(commit, status);
     }
 
-    /// A reliable stream announces this change.
-    fn expect_hint(&mut self, event: &Event, commit: &Commit, now: Instant) {
-        let listed = self.relister.good_before(commit.begun);
+    /// A reliable stream announces this change of a pod that was `inspected` before, and `changed` before this
+    /// time.
+    fn expect_hint(
+        &mut self,
+        event: &Event,
+        inspected: Option<Instant>,
+        changed: Instant,
+        now: Instant,
+    ) {
+        let listed = self.relister.good_before(changed);
         if let (Some(trust), Some(id), Some(listed)) =
             (self.sources.streaming.trust(), &event.id, listed)
         {
-            trust.on_change(id, commit.since, listed, now);
+            trust.on_change(id, inspected, listed, now);
         }
     }
 

@@ -122,7 +122,7 @@ impl<R: Runtime> Driver<R> {
     /// Runs until the last handle is dropped. Then it abandons all outstanding calls.
     pub(crate) async fn run(mut self, mut commands: mpsc::UnboundedReceiver<Command>) {
         self.watch_births();
-        self.step(Input::Time);
+        self.step(vec![Input::Time]);
         loop {
             let now = self.now().instant;
             // If work is due but waits for something else, the loop must not spin.
@@ -164,7 +164,7 @@ impl<R: Runtime> Driver<R> {
                     self.held_commands.push(command);
                 }
                 Next::Command(command) => self.on_command(command),
-                Next::Input(input) => self.step(input),
+                Next::Input(input) => self.step_with_waiting(input),
             }
             let now = self.now().instant;
             if self.held_until().is_none_or(|until| now >= until) {
@@ -217,12 +217,23 @@ impl<R: Runtime> Driver<R> {
         }
     }
 
-    fn step(&mut self, input: Input) {
-        if let Input::Died(id) = &input {
-            self.watches.remove(id);
+    /// One step with this input and those that wait now. What arrives meanwhile is for the next turn, so
+    /// a flood of inputs does not delay commands.
+    fn step_with_waiting(&mut self, input: Input) {
+        let waiting = self.inbox.len();
+        let waiting = std::iter::from_fn(|| self.inbox.try_recv().ok()).take(waiting);
+        let inputs = std::iter::once(input).chain(waiting).collect();
+        self.step(inputs);
+    }
+
+    fn step(&mut self, inputs: Vec<Input>) {
+        for input in &inputs {
+            if let Input::Died(id) = input {
+                self.watches.remove(id);
+            }
         }
         let now = self.now();
-        for action in self.engine.step(input, now) {
+        for action in self.engine.step(inputs, now) {
             self.perform(action);
         }
     }
@@ -239,12 +250,12 @@ impl<R: Runtime> Driver<R> {
             }
             Command::Status(answer) => {
                 // Make the report current.
-                self.step(Input::Time);
+                self.step(vec![Input::Time]);
                 let now = self.now();
                 let _ = answer.send(self.engine.status(now, &self.clock));
             }
-            Command::Relist(after) => self.step(Input::Relist(self.clock.at(after))),
-            Command::Reinspect(uid) => self.step(Input::Reinspect(uid)),
+            Command::Relist(after) => self.step(vec![Input::Relist(self.clock.at(after))]),
+            Command::Reinspect(uid) => self.step(vec![Input::Reinspect(uid)]),
         }
     }
 

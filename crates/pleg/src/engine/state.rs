@@ -209,8 +209,21 @@ impl Engine {
         self.ledger.has_outstanding_calls()
     }
 
-    /// Takes in one input, does what is due, and returns the actions to perform.
-    pub(crate) fn step(&mut self, input: Input, now: Moment) -> Vec<Action> {
+    /// Takes in all inputs that wait, does what is due, and returns the actions to perform. What is due is
+    /// judged once for all of them: on a node with thousands of pods that costs more than an input.
+    pub(crate) fn step(
+        &mut self,
+        inputs: impl IntoIterator<Item = Input>,
+        now: Moment,
+    ) -> Vec<Action> {
+        for input in inputs {
+            self.on_input(input, now);
+        }
+        self.run_due(now);
+        std::mem::take(&mut self.out.actions)
+    }
+
+    fn on_input(&mut self, input: Input, now: Moment) {
         match input {
             Input::Answered(answered) => self.on_answered(*answered, now),
             Input::Announced(announced) => self.on_announced(announced, now),
@@ -224,8 +237,6 @@ impl Engine {
             Input::Reinspect(uid) => self.records.request_reinspect(&uid),
             Input::Time => {}
         }
-        self.run_due(now);
-        std::mem::take(&mut self.out.actions)
     }
 
     fn run_due(&mut self, now: Moment) {

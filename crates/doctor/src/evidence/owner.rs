@@ -1,5 +1,7 @@
 //! To which container, pod and unit a process belongs, according to its control group.
 
+use std::collections::BTreeMap;
+
 use causes::finding::{Culprit, PodName};
 
 use crate::facts::host::process::unit_of;
@@ -29,6 +31,18 @@ pub(crate) fn processes_of<'a>(
 ) -> impl Iterator<Item = &'a Process> {
     let all = host.all_processes().iter();
     all.filter(move |process| !process.is_shim() && container_of(process) == Some(id))
+}
+
+/// The oldest process of each container that lives, by the container's id.
+pub(crate) fn oldest_processes(host: &HostFacts) -> BTreeMap<&str, u32> {
+    let all = host.all_processes().iter();
+    let living = all.filter(|process| !process.is_shim() && !process.has_ended());
+    let mut living: Vec<&Process> = living.collect();
+    living.sort_by(|one, other| one.age_seconds.total_cmp(&other.age_seconds));
+    let of_containers = living
+        .into_iter()
+        .filter_map(|one| Some((container_of(one)?, one.pid)));
+    of_containers.collect()
 }
 
 /// Whether it runs in a pod: a daemon there serves only that pod, not the node.

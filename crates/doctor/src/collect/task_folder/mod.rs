@@ -94,6 +94,7 @@ impl TaskFolder {
             return Fact::missing(why, source);
         }
         let is_dead = |id: &str| listed.disagreeing.though_dead.contains(&Id::from(id));
+        let alive = |id: &str| listed.disagreeing.though_alive.get(&Id::from(id)).copied();
         noted.retain(|one| {
             let lives = || one.init.is_some_and(|init| self.lives(init));
             let runs = || lives() || one.conmon.is_some() || is_dead(&one.id);
@@ -101,17 +102,19 @@ impl TaskFolder {
         });
         noted.sort_by_key(|one| (!suspects.contains(&one.id), one.id.clone()));
         let mut without_record = listed.disagreeing.though_dead.clone();
+        without_record.extend(listed.disagreeing.though_alive.keys().cloned());
         let mut read = 0;
         let recorded = noted.into_iter().map(|one| {
             without_record.remove(one.id.as_str());
             let named = names.remove(&Id::from(&*one.id));
             let mut task = Task {
                 id: bounded(&one.id),
-                init: one.init,
+                init: alive(&one.id).or(one.init),
                 conmon: one.conmon,
                 listed_though_dead: is_dead(&one.id),
                 unlisted: listed.disagreeing.unlisted.contains(one.id.as_str()),
                 sandbox_ended: listed.without_sandbox.contains(&Id::from(&*one.id)),
+                listed_as_ended: alive(&one.id).is_some(),
                 ..Task::default()
             };
             match named {
@@ -135,7 +138,9 @@ impl TaskFolder {
                 id: bounded(id.as_str()),
                 pod,
                 container,
-                listed_though_dead: true,
+                init: alive(id.as_str()),
+                listed_though_dead: is_dead(id.as_str()),
+                listed_as_ended: alive(id.as_str()).is_some(),
                 ..Task::default()
             }
         }));
@@ -203,7 +208,8 @@ impl TaskFolder {
         noted.collect()
     }
 
-    fn lives(&self, pid: u32) -> bool {
+    /// Whether this process has not ended.
+    pub fn lives(&self, pid: u32) -> bool {
         let stat = read_stat(&self.proc.join(pid.to_string()));
         stat.is_some_and(|stat| !stat.has_ended())
     }

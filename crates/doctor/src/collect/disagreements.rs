@@ -107,18 +107,16 @@ impl Disagreements {
         });
         let found = timeout(FIRST_PROCESSES, read).await;
         let found = found.ok().and_then(Result::ok);
-        let found = found.map(|found| Found { ended, ..found });
-        self.first = Some(found.map(|found| First { found, at }).ok_or(Unread));
+        let first = found.map(|found| Found { ended, ..found });
+        self.first = Some(first.map(|found| First { found, at }).ok_or(Unread));
     }
 
     /// Notes which processes of containers ran after they had been looked for. If any should have ended,
     /// waits until the next look at all pods decides: an agent may not look again by itself for long.
     pub async fn note_living(&mut self, host: &HostFacts) {
         if let Some(Ok(First { found, at })) = &mut self.first {
-            let living = oldest_processes(host).into_iter();
-            let living = living.map(|(id, pid)| (Id::from(id), pid));
-            let alive = living.filter(|(id, _)| found.ended.contains(id));
-            found.though_alive = alive.collect();
+            found.though_alive = oldest_processes(host);
+            found.though_alive.retain(|id, _| found.ended.contains(id));
             if !found.though_alive.is_empty() {
                 sleep_until(*at + EXIT_NOTICED_WITHIN).await;
             }
@@ -132,7 +130,7 @@ impl Disagreements {
             return true;
         };
         let still = first.still(observed);
-        still.count() == 0 || first.is_older_than(observed)
+        first.is_decided(&still, observed)
     }
 
     /// The containers about which they still disagree; `Err` with their number if that is not known.
@@ -152,7 +150,7 @@ impl Disagreements {
         if count == 0 {
             return Ok(still);
         }
-        if !first.is_older_than(observed) {
+        if !first.is_decided(&still, observed) {
             return Err(count);
         }
         let (folder, known) = (self.folder, known(observed));
@@ -168,7 +166,9 @@ impl Disagreements {
             Disagreeing {
                 though_dead: again.map(|(id, _)| id).collect(),
                 unlisted: unlisted.filter(|id| still.unlisted.contains(id)).collect(),
-                though_alive: alive.filter(|(_, pid)| folder.lives(*pid)).collect(),
+                though_alive: alive
+                    .filter(|(id, pid)| folder.may_be_first(id, *pid))
+                    .collect(),
             }
         });
         let still = timeout(FIRST_PROCESSES, read).await;
@@ -193,9 +193,12 @@ impl First {
         }
     }
 
-    /// Whether all pods were observed after a healthy runtime would have noticed.
-    fn is_older_than(&self, observed: &Observed) -> bool {
-        observed.is_newer_than(self.at + EXIT_NOTICED_WITHIN)
+    /// Whether all pods were observed after a healthy runtime would have noticed, or an agent that watches
+    /// processes reports each of them: the newest look at all pods may be old, as a status may hang.
+    fn is_decided(&self, still: &Disagreeing, observed: &Observed) -> bool {
+        let failing = observed.status.failing.iter();
+        let known = failing.filter(|it| it.contradicted && still.though_dead.contains(&it.id));
+        known.count() == still.count() || observed.is_newer_than(self.at + EXIT_NOTICED_WITHIN)
     }
 }
 
@@ -217,9 +220,9 @@ fn ended(observed: &Observed) -> BTreeSet<Id> {
 fn in_state(observed: &Observed, sandbox: SandboxState, container: ContainerState) -> BTreeSet<Id> {
     let ids = observed.pods.iter().flat_map(|pod| {
         let sandboxes = pod.status.sandboxes.iter();
-        let sandboxes = sandboxes.filter(|it| it.state == sandbox);
+        let sandboxes = sandboxes.filter(move |it| it.state == sandbox);
         let containers = pod.status.containers.iter();
-        let containers = containers.filter(|it| it.state == container);
+        let containers = containers.filter(move |it| it.state == container);
         let ids = sandboxes.map(|it| &it.id);
         ids.chain(containers.map(|it| &it.id)).cloned()
     });
@@ -261,6 +264,28 @@ mod tests {
         let pipe = std::fs::OpenOptions::new().write(true).open(&init).unwrap();
         std::fs::remove_file(&init).unwrap();
         drop(pipe);
+    }
+
+    #[test]
+    fn what_an_agent_that_watches_processes_reports_is_decided_although_no_status_is_answered() {
+        let first = First {
+            found: Found {
+                though_dead: [("c1".into(), Some(81))].into(),
+                ..Found::default()
+            },
+            at: Instant::now(),
+        };
+        let mut observed = healthy();
+        observed.status.health.age_seconds = Some(60.0);
+        let still = first.still(&observed);
+        assert!(still.contains(&"c1".into()) && !first.is_decided(&still, &observed));
+        let failing = serde_json::json!({
+            "call": "ContainerStatus", "id": "c1", "container": "app", "pod": null, "error": "e",
+            "sinceSeconds": 5.0, "contradicted": true,
+        });
+        let failing = serde_json::from_value(failing).unwrap();
+        observed.status.failing.push(failing);
+        assert!(first.is_decided(&still, &observed));
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use causes::finding::{Culprit, PodName};
+use pleg::model::id::Id;
 
 use crate::facts::host::process::unit_of;
 use crate::facts::host::{HostFacts, Process};
@@ -33,16 +34,17 @@ pub(crate) fn processes_of<'a>(
     all.filter(move |process| !process.is_shim() && container_of(process) == Some(id))
 }
 
-/// The oldest process of each container that lives, by the container's id.
-pub(crate) fn oldest_processes(host: &HostFacts) -> BTreeMap<&str, u32> {
-    let all = host.all_processes().iter();
+/// The oldest process of each container that lives; of two that are as old, the first one.
+pub(crate) fn oldest_processes(host: &HostFacts) -> BTreeMap<Id, u32> {
+    let all = host.all_processes().iter().rev();
     let living = all.filter(|process| !process.is_shim() && !process.has_ended());
-    let mut living: Vec<&Process> = living.collect();
-    living.sort_by(|one, other| one.age_seconds.total_cmp(&other.age_seconds));
-    let of_containers = living
+    let living = living.filter_map(|process| Some((container_of(process)?, process)));
+    let mut living: Vec<_> = living.collect();
+    living.sort_by(|(_, one), (_, other)| one.age_seconds.total_cmp(&other.age_seconds));
+    living
         .into_iter()
-        .filter_map(|one| Some((container_of(one)?, one.pid)));
-    of_containers.collect()
+        .map(|(id, one)| (id.into(), one.pid))
+        .collect()
 }
 
 /// Whether it runs in a pod: a daemon there serves only that pod, not the node.

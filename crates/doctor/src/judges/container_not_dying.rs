@@ -7,7 +7,7 @@ use causes::finding::{Confidence, Culprit, Finding};
 use super::Opinion;
 use super::opinion::finding;
 use crate::evidence::ending::{Asked, Ending, Held, endings};
-use crate::evidence::exits::who;
+use crate::evidence::exits::{culprit, who};
 use crate::evidence::lack::{lack_of_processes, lack_of_tasks};
 use crate::evidence::remedy::{in_the_kernel, thaw};
 use crate::evidence::runc::hung_runcs;
@@ -38,12 +38,9 @@ fn of(facts: &NodeFacts, ending: &Ending) -> Finding {
     } = ending;
     let (who, label) = (who(task), process.label());
     let culprit = Culprit {
-        pod: task.pod.clone(),
-        container: task.container.clone(),
-        id: Some(task.id.clone()),
         pid: Some(process.pid),
         process: Some(process.comm.clone()),
-        ..Culprit::default()
+        ..culprit(task)
     };
     let doing = process.doing();
     let mut evidence = vec![match process.pending.filter(|_| process.state != 'Z') {
@@ -118,9 +115,7 @@ fn of(facts: &NodeFacts, ending: &Ending) -> Finding {
         Asked::Exited => format!("{who} cannot end: {why}"),
         Asked::Terminated => format!("{who} is to stop, and does not receive the signal: {why}"),
         Asked::SandboxEnded => format!("{who} lives on although its sandbox has ended: {why}"),
-        Asked::ListedAsEnded => {
-            format!("{who} lives on although the runtime lists it as ended: {why}")
-        }
+        Asked::ListedAsEnded => format!("{who} is listed as ended, but lives on: {why}"),
     };
     let confidence = match (held, asked) {
         // A grace period may be long.
@@ -283,8 +278,8 @@ mod tests {
         assert_eq!(found.culprit.id.as_deref(), Some(&*id));
         assert_eq!(
             found.sentence,
-            "container ccccccccccccc lives on although the runtime lists it as ended: no shim was \
-             found that serves it"
+            "container ccccccccccccc is listed as ended, but lives on: no shim was found that serves \
+             it"
         );
         let advice = found.advice.join("");
         assert!(advice.contains("`kill -KILL 100`"), "{advice}");

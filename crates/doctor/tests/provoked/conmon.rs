@@ -211,10 +211,14 @@ async fn a_death_of_which_the_runtime_learns_a_second_later_is_no_matter() {
 #[tokio::test]
 async fn a_container_that_lives_though_it_is_listed_as_ended_is_known_without_a_record() {
     let app = Running::shell("app", "cat");
-    for ended_before in [true, false] {
+    for (ended_before, another_is_recorded) in [(true, false), (false, false), (true, true)] {
         let node = Node::new();
         let records = "containers/storage/overlay-containers";
         fs::create_dir_all(node.run.path().join(records)).expect("a folder");
+        if another_is_recorded {
+            // Others outlive it where a pod shares its PID namespace.
+            node.note(ended(), ended());
+        }
         let host = HostFacts {
             processes: Fact::known(vec![in_container(app.pid(), &node.id)], "/proc"),
             ..HostFacts::default()
@@ -228,8 +232,9 @@ async fn a_container_that_lives_though_it_is_listed_as_ended_is_known_without_a_
         let tasks = probes.tasks.value().expect("a folder").iter();
         let found = tasks.filter(|task| task.listed_as_ended);
         let found: Vec<_> = found.map(|task| (&task.id, task.init)).collect();
+        let is_known = ended_before && !another_is_recorded;
         let expected = [(&node.id, Some(app.pid()))];
-        assert_eq!(found, expected[..usize::from(ended_before)], "{probes:#?}");
+        assert_eq!(found, expected[..usize::from(is_known)], "{probes:#?}");
     }
 }
 

@@ -25,6 +25,7 @@ use tokio::time::{Instant, timeout};
 
 use self::doctor::{Doctor, DoctorReport, SerialsLeft};
 use self::occasions::{Occasion, Occasions};
+use self::statistics::GuardedStatistics;
 use crate::history::History;
 use crate::metrics::{Diagnosed, Metrics};
 use crate::reports::Reports;
@@ -34,6 +35,7 @@ mod bundles;
 mod doctor;
 pub(crate) mod findings;
 mod occasions;
+mod statistics;
 
 pub use findings::Findings;
 
@@ -134,6 +136,7 @@ impl Diagnosis {
         mut symptoms: watch::Receiver<BTreeSet<Symptom>>,
     ) {
         let mut occasions = Occasions::new(self.config.check_up, Instant::now());
+        let mut statistics = GuardedStatistics::default();
         loop {
             let is_open = tokio::select! {
                 changed = reports.changed() => changed.is_ok(),
@@ -142,10 +145,13 @@ impl Diagnosis {
             if !is_open {
                 return;
             }
-            let present = symptoms.borrow_and_update().clone();
-            outputs.findings.retain_of(&present);
+            let mut present = symptoms.borrow_and_update().clone();
             let occasion = {
                 let report = reports.borrow_and_update();
+                if statistics.are_overdue(report.as_ref(), Instant::now()) {
+                    present.insert(Symptom::Statistics);
+                }
+                outputs.findings.retain_of(&present);
                 let state = report.as_ref().map(|report| report.health.state);
                 if state == Some(HealthState::Healthy) {
                     outputs.findings.node_is_healthy();
@@ -315,6 +321,7 @@ fn is_about(finding: &recorder::Finding, symptom: &Symptom) -> bool {
     match symptom {
         Symptom::Process { pid, .. } => culprit.pid == Some(*pid),
         Symptom::Deletion { container, .. } => culprit.id.as_ref() == Some(container),
+        Symptom::Statistics => finding.cause == "statistics-hang",
         Symptom::Full(_) => false,
     }
 }
@@ -331,8 +338,12 @@ mod tests {
     fn a_symptom_is_reported_by_the_finding_that_names_it_or_explains_it() {
         let json = r#"{"findings":[{"cause":"too-many-containers","culprit":{},"confidence":"low"},
             {"cause":"disk-full","culprit":{},"confidence":"certain"},
-            {"cause":"runc-hung","culprit":{"pid":200},"confidence":"high"}]}"#;
+            {"cause":"runc-hung","culprit":{"pid":200},"confidence":"high"},
+            {"cause":"statistics-hang","culprit":{},"confidence":"medium"}]}"#;
         let report: DoctorReport = serde_json::from_str(json).unwrap();
+        let of_statistics = BTreeSet::from([Symptom::Statistics]);
+        let found = report.of_symptom(&of_statistics, Occasion::Symptoms);
+        assert_eq!(found, Some((Symptom::Statistics, 3)));
         let symptoms = |pids: &[u32]| pids.iter().map(|pid| Symptom::of_test(*pid)).collect();
         let at = |pids: &[u32], occasion| {
             let found = report.of_symptom(&symptoms(pids), occasion);

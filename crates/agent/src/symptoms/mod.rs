@@ -1,6 +1,7 @@
 //! Symptoms: what this machine shows although all calls are answered. A runc or a CNI plugin does not
 //! return, a container does not end, or its shim or conmon is stopped or gone; or no file can be written
 //! where runtimes keep their state. A kubelet's change of a pod is then not done. The doctor finds out why.
+//! That the runtime does not answer statistics is a symptom as well: it follows from reports, not from a scan.
 //!
 //! ```text
 //!   every 15 s: new PIDs in /proc --> scan (pure) --> commands:   runcs and CNI plugins that are overdue
@@ -45,6 +46,8 @@ pub(crate) enum Symptom {
         /// When the first runc was started.
         started: Duration,
     },
+    /// The runtime does not answer statistics, as a guard shows.
+    Statistics,
     /// The file system of this directory has no space, or no inodes.
     Full(&'static str),
 }
@@ -54,7 +57,7 @@ impl Symptom {
     pub(crate) fn pid(&self) -> Option<u32> {
         match self {
             Self::Process { pid, .. } => Some(*pid),
-            Self::Deletion { .. } | Self::Full(_) => None,
+            Self::Deletion { .. } | Self::Statistics | Self::Full(_) => None,
         }
     }
 }

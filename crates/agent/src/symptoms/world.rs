@@ -114,6 +114,7 @@ fn pid(symptom: &Symptom) -> u32 {
         Symptom::Process { pid, .. } => *pid,
         Symptom::Deletion { .. } => DELETION,
         Symptom::Full(_) => FULL,
+        Symptom::Statistics => unreachable!("no scan shows it"),
     }
 }
 

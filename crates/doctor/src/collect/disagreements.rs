@@ -3,9 +3,10 @@
 //! ```text
 //!   listed as running, its process has exited   its conmon or shim is stopped or gone
 //!   its process runs, not listed                the runtime could not read its own records
+//!   its process runs, listed as ended           its shim was killed, and did not end it
 //! ```
 //!
-//! Both are so for a moment when a container ends or starts, and stay so if something is wrong.
+//! All are so for a moment when a container ends or starts, and stay so if something is wrong.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,11 +14,13 @@ use pleg::model::id::Id;
 use pleg::model::listed::{ContainerState, SandboxState};
 use pleg::out::coverage::PassKind;
 use tokio::task::spawn_blocking;
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, sleep_until, timeout};
 
 use super::names::names;
 use super::observed::Observed;
 use super::task_folder::TaskFolder;
+use crate::evidence::owner::oldest_processes;
+use crate::facts::HostFacts;
 use crate::limits::{EXIT_NOTICED_WITHIN, FIRST_PROCESSES};
 
 /// Looks for them twice.
@@ -43,6 +46,10 @@ struct Found {
     though_dead: BTreeMap<Id, Option<u32>>,
     /// Those whose process runs and that are not listed.
     unlisted: BTreeMap<Id, u32>,
+    /// Those that are listed as ended.
+    ended: BTreeSet<Id>,
+    /// Those of them of which a process ran later.
+    though_alive: BTreeMap<Id, u32>,
 }
 
 /// The containers about which the runtime and the kernel have disagreed for seconds.
@@ -52,11 +59,13 @@ pub(super) struct Disagreeing {
     pub though_dead: BTreeSet<Id>,
     /// Their process runs, and they are not listed.
     pub unlisted: BTreeSet<Id>,
+    /// They are listed as ended, and this process of theirs runs.
+    pub though_alive: BTreeMap<Id, u32>,
 }
 
 impl Disagreeing {
-    fn is_empty(&self) -> bool {
-        self.though_dead.is_empty() && self.unlisted.is_empty()
+    fn count(&self) -> usize {
+        self.though_dead.len() + self.unlisted.len() + self.though_alive.len()
     }
 
     /// Whether this container is one of them.
@@ -81,7 +90,7 @@ impl Disagreements {
     /// Looks for them; `runtime` is the runtime's process.
     pub async fn check(&mut self, observed: &Observed, runtime: Option<u32>) {
         let at = Instant::now();
-        let (running, known) = (running(observed), known(observed));
+        let (running, known, ended) = (running(observed), known(observed), ended(observed));
         let (folder, is_listed) = (self.folder.clone(), is_listed(observed));
         let read = spawn_blocking(move || {
             match runtime.is_some_and(|runtime| folder.has_our_pids(runtime)) {
@@ -91,13 +100,27 @@ impl Disagreements {
                         true => folder.running_besides(&known),
                         false => BTreeMap::new(),
                     },
+                    ..Found::default()
                 },
                 false => Found::default(),
             }
         });
         let found = timeout(FIRST_PROCESSES, read).await;
         let found = found.ok().and_then(Result::ok);
-        self.first = Some(found.map(|found| First { found, at }).ok_or(Unread));
+        let first = found.map(|found| Found { ended, ..found });
+        self.first = Some(first.map(|found| First { found, at }).ok_or(Unread));
+    }
+
+    /// Notes which processes of containers ran after they had been looked for. If any should have ended,
+    /// waits until the next look at all pods decides: an agent may not look again by itself for long.
+    pub async fn note_living(&mut self, host: &HostFacts) {
+        if let Some(Ok(First { found, at })) = &mut self.first {
+            found.though_alive = oldest_processes(host);
+            found.though_alive.retain(|id, _| found.ended.contains(id));
+            if !found.though_alive.is_empty() {
+                sleep_until(*at + EXIT_NOTICED_WITHIN).await;
+            }
+        }
     }
 
     /// Whether nothing more can be learned: they agree about each, or the pods were observed after a
@@ -107,7 +130,7 @@ impl Disagreements {
             return true;
         };
         let still = first.still(observed);
-        still.is_empty() || first.is_older_than(observed)
+        first.is_decided(&still, observed)
     }
 
     /// The containers about which they still disagree; `Err` with their number if that is not known.
@@ -123,11 +146,11 @@ impl Disagreements {
             }
         };
         let still = first.still(observed);
-        let count = still.though_dead.len() + still.unlisted.len();
+        let count = still.count();
         if count == 0 {
             return Ok(still);
         }
-        if !first.is_older_than(observed) {
+        if !first.is_decided(&still, observed) {
             return Err(count);
         }
         let (folder, known) = (self.folder, known(observed));
@@ -139,9 +162,13 @@ impl Disagreements {
                 before.is_some_and(|before| init.is_none() || init == before)
             });
             let unlisted = folder.running_besides(&known).into_keys();
+            let alive = still.though_alive.into_iter();
             Disagreeing {
                 though_dead: again.map(|(id, _)| id).collect(),
                 unlisted: unlisted.filter(|id| still.unlisted.contains(id)).collect(),
+                though_alive: alive
+                    .filter(|(id, pid)| folder.may_be_first(id, *pid))
+                    .collect(),
             }
         });
         let still = timeout(FIRST_PROCESSES, read).await;
@@ -152,20 +179,26 @@ impl Disagreements {
 impl First {
     /// Those about which the engine still reports something else than the kernel.
     fn still(&self, observed: &Observed) -> Disagreeing {
-        let (running, known) = (running(observed), known(observed));
+        let (running, known, ended) = (running(observed), known(observed), ended(observed));
         let though_dead = self.found.though_dead.keys();
         let though_dead = though_dead.filter(|id| running.contains(*id));
         let unlisted = self.found.unlisted.keys();
         let unlisted = unlisted.filter(|id| is_listed(observed) && !known.contains(*id));
+        let though_alive = self.found.though_alive.iter();
+        let though_alive = though_alive.filter(|(id, _)| ended.contains(*id));
         Disagreeing {
             though_dead: though_dead.cloned().collect(),
             unlisted: unlisted.cloned().collect(),
+            though_alive: though_alive.map(|(id, pid)| (id.clone(), *pid)).collect(),
         }
     }
 
-    /// Whether all pods were observed after a healthy runtime would have noticed.
-    fn is_older_than(&self, observed: &Observed) -> bool {
-        observed.is_newer_than(self.at + EXIT_NOTICED_WITHIN)
+    /// Whether all pods were observed after a healthy runtime would have noticed, or an agent that watches
+    /// processes reports each of them: the newest look at all pods may be old, as a status may hang.
+    fn is_decided(&self, still: &Disagreeing, observed: &Observed) -> bool {
+        let failing = observed.status.failing.iter();
+        let known = failing.filter(|it| it.contradicted && still.though_dead.contains(&it.id));
+        known.count() == still.count() || observed.is_newer_than(self.at + EXIT_NOTICED_WITHIN)
     }
 }
 
@@ -176,13 +209,22 @@ fn is_listed(observed: &Observed) -> bool {
 
 /// The containers and sandboxes that run according to the engine.
 fn running(observed: &Observed) -> BTreeSet<Id> {
+    in_state(observed, SandboxState::Ready, ContainerState::Running)
+}
+
+/// Those that have ended according to it, which none takes back.
+fn ended(observed: &Observed) -> BTreeSet<Id> {
+    in_state(observed, SandboxState::NotReady, ContainerState::Exited)
+}
+
+fn in_state(observed: &Observed, sandbox: SandboxState, container: ContainerState) -> BTreeSet<Id> {
     let ids = observed.pods.iter().flat_map(|pod| {
         let sandboxes = pod.status.sandboxes.iter();
-        let ready = sandboxes.filter(|it| it.state == SandboxState::Ready);
+        let sandboxes = sandboxes.filter(move |it| it.state == sandbox);
         let containers = pod.status.containers.iter();
-        let running = containers.filter(|it| it.state == ContainerState::Running);
-        let ids = ready.map(|it| &it.id).chain(running.map(|it| &it.id));
-        ids.cloned()
+        let containers = containers.filter(move |it| it.state == container);
+        let ids = sandboxes.map(|it| &it.id);
+        ids.chain(containers.map(|it| &it.id)).cloned()
     });
     ids.collect()
 }
@@ -225,6 +267,28 @@ mod tests {
     }
 
     #[test]
+    fn what_an_agent_that_watches_processes_reports_is_decided_although_no_status_is_answered() {
+        let first = First {
+            found: Found {
+                though_dead: [("c1".into(), Some(81))].into(),
+                ..Found::default()
+            },
+            at: Instant::now(),
+        };
+        let mut observed = healthy();
+        observed.status.health.age_seconds = Some(60.0);
+        let still = first.still(&observed);
+        assert!(still.contains(&"c1".into()) && !first.is_decided(&still, &observed));
+        let failing = serde_json::json!({
+            "call": "ContainerStatus", "id": "c1", "container": "app", "pod": null, "error": "e",
+            "sinceSeconds": 5.0, "contradicted": true,
+        });
+        let failing = serde_json::from_value(failing).unwrap();
+        observed.status.failing.push(failing);
+        assert!(first.is_decided(&still, &observed));
+    }
+
+    #[test]
     fn what_no_list_can_show_is_not_waited_for() {
         let first = First {
             found: Found {
@@ -237,6 +301,6 @@ mod tests {
         observed.status.relist.last_kind = Some(PassKind::List);
         assert!(first.still(&observed).contains(&"c9".into()));
         observed.status.relist.last_kind = Some(PassKind::Sweep);
-        assert!(first.still(&observed).is_empty());
+        assert_eq!(first.still(&observed).count(), 0);
     }
 }

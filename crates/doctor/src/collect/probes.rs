@@ -25,7 +25,7 @@ pub use super::stacks::DumpGoroutines;
 use crate::facts::kubelet::KubeletHealth;
 use crate::facts::probes::{End, Probe, ProbeFacts};
 use crate::facts::tasks::Task;
-use crate::facts::{Fact, Missing};
+use crate::facts::{Fact, HostFacts, Missing};
 use crate::limits::{RESERVED_FOR_READING, STATE_DIRECTORIES};
 
 /// Which runtime to observe.
@@ -138,9 +138,10 @@ impl<S: Source> Probing<S> {
         settled.await
     }
 
-    /// What is known now; `None` if the agent is gone. What was complete may not be any more, so it is
-    /// observed again: a fault that has ended is no reason to kill a process.
-    pub async fn finish(mut self) -> Option<ProbeFacts> {
+    /// What is known now, after the `host` was read; `None` if the agent is gone. What was complete may
+    /// not be any more, so it is observed again: a fault that has ended is no reason to kill a process.
+    pub async fn finish(mut self, host: &HostFacts) -> Option<ProbeFacts> {
+        self.disagreements.note_living(host).await;
         self.observation.prolong();
         let since = self.refresh().await;
         let observed = self.observe_since(since).await?;

@@ -27,6 +27,8 @@ pub(crate) enum Asked {
     Terminated,
     /// The runtime lists it as running, and its sandbox as not ready.
     SandboxEnded,
+    /// The runtime lists it as ended.
+    ListedAsEnded,
 }
 
 /// What keeps a process from ending.
@@ -58,6 +60,7 @@ fn ending<'a>(host: &'a HostFacts, task: &'a Task) -> Option<Ending<'a>> {
     let asked = match first.pending {
         // A signal stays pending for a zombie.
         _ if has_exited(first) => Asked::Exited,
+        _ if task.listed_as_ended => Asked::ListedAsEnded,
         Some(EndSignal::Kill) => Asked::Killed,
         _ if task.sandbox_ended => Asked::SandboxEnded,
         Some(EndSignal::Term) => Asked::Terminated,
@@ -78,7 +81,8 @@ fn ending<'a>(host: &'a HostFacts, task: &'a Task) -> Option<Ending<'a>> {
     if let Some(other) = others.find_map(|one| Some(of(one, held(host, one)?))) {
         return Some(other);
     }
-    let lives_on = asked == Asked::SandboxEnded && first.pending.is_none();
+    let is_listed = matches!(asked, Asked::SandboxEnded | Asked::ListedAsEnded);
+    let lives_on = is_listed && first.pending.is_none();
     lives_on.then(|| of(first, Held::Nothing))
 }
 

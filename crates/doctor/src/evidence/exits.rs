@@ -1,5 +1,7 @@
 //! Containers that have exited, but that the runtime still lists as running seconds later.
 
+use causes::finding::Culprit;
+
 use super::who::{of_pod, short};
 use crate::facts::probes::ProbeFacts;
 use crate::facts::tasks::Task;
@@ -18,6 +20,16 @@ pub(crate) fn says(task: &Task) -> String {
 pub(crate) fn listed_though_dead(probes: &ProbeFacts) -> impl Iterator<Item = &Task> {
     let tasks = probes.tasks.value().into_iter().flatten();
     tasks.filter(|task| task.listed_though_dead)
+}
+
+/// A container or sandbox as culprit.
+pub(crate) fn culprit(task: &Task) -> Culprit {
+    Culprit {
+        pod: task.pod.clone(),
+        container: task.container.clone(),
+        id: Some(task.id.clone()),
+        ..Culprit::default()
+    }
 }
 
 pub(crate) fn who(task: &Task) -> String {

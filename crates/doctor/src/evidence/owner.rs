@@ -1,6 +1,9 @@
 //! To which container, pod and unit a process belongs, according to its control group.
 
+use std::collections::BTreeMap;
+
 use causes::finding::{Culprit, PodName};
+use pleg::model::id::Id;
 
 use crate::facts::host::process::unit_of;
 use crate::facts::host::{HostFacts, Process};
@@ -29,6 +32,19 @@ pub(crate) fn processes_of<'a>(
 ) -> impl Iterator<Item = &'a Process> {
     let all = host.all_processes().iter();
     all.filter(move |process| !process.is_shim() && container_of(process) == Some(id))
+}
+
+/// The oldest process of each container that lives; of two that are as old, the first one.
+pub(crate) fn oldest_processes(host: &HostFacts) -> BTreeMap<Id, u32> {
+    let all = host.all_processes().iter().rev();
+    let living = all.filter(|process| !process.is_shim() && !process.has_ended());
+    let living = living.filter_map(|process| Some((container_of(process)?, process)));
+    let mut living: Vec<_> = living.collect();
+    living.sort_by(|(_, one), (_, other)| one.age_seconds.total_cmp(&other.age_seconds));
+    living
+        .into_iter()
+        .map(|(id, one)| (id.into(), one.pid))
+        .collect()
 }
 
 /// Whether it runs in a pod: a daemon there serves only that pod, not the node.

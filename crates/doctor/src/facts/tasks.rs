@@ -33,4 +33,7 @@ pub struct Task {
     /// The runtime lists it as running although its sandbox is not ready any more.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub sandbox_ended: bool,
+    /// The runtime listed it as ended, and seconds later its process `init` still ran.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub listed_as_ended: bool,
 }

@@ -7,7 +7,7 @@ use causes::finding::{Confidence, Culprit, Finding};
 use super::Opinion;
 use super::opinion::finding;
 use crate::evidence::ending::{Asked, Ending, Held, endings};
-use crate::evidence::exits::who;
+use crate::evidence::exits::{culprit, who};
 use crate::evidence::lack::{lack_of_processes, lack_of_tasks};
 use crate::evidence::remedy::{in_the_kernel, thaw};
 use crate::evidence::runc::hung_runcs;
@@ -38,12 +38,9 @@ fn of(facts: &NodeFacts, ending: &Ending) -> Finding {
     } = ending;
     let (who, label) = (who(task), process.label());
     let culprit = Culprit {
-        pod: task.pod.clone(),
-        container: task.container.clone(),
-        id: Some(task.id.clone()),
         pid: Some(process.pid),
         process: Some(process.comm.clone()),
-        ..Culprit::default()
+        ..culprit(task)
     };
     let doing = process.doing();
     let mut evidence = vec![match process.pending.filter(|_| process.state != 'Z') {
@@ -92,10 +89,18 @@ fn of(facts: &NodeFacts, ending: &Ending) -> Finding {
                 role(&facts.probes)
             ),
         ),
+        Held::Nothing if *asked == Asked::ListedAsEnded => (
+            look_at_shim(facts, ending),
+            format!(
+                "run `kill -KILL {}` to end the container, because a kubelet starts it again beside \
+                 this one",
+                process.pid
+            ),
+        ),
         Held::Nothing => (
             "no signal is pending, so the stop may not have reached it".to_owned(),
             format!(
-                "{}if its grace period is over, run `kill -KILL {}` to end the container; its pod \
+                "{}; if its grace period is over, run `kill -KILL {}` to end the container; its pod \
                  has ended already",
                 look_at_shim(facts, ending),
                 process.pid
@@ -110,13 +115,14 @@ fn of(facts: &NodeFacts, ending: &Ending) -> Finding {
         Asked::Exited => format!("{who} cannot end: {why}"),
         Asked::Terminated => format!("{who} is to stop, and does not receive the signal: {why}"),
         Asked::SandboxEnded => format!("{who} lives on although its sandbox has ended: {why}"),
+        Asked::ListedAsEnded => format!("{who} is listed as ended, but lives on: {why}"),
     };
     let confidence = match (held, asked) {
         // A grace period may be long.
-        (Held::Nothing, _) => Confidence::Low,
+        (Held::Nothing, Asked::SandboxEnded) => Confidence::Low,
         // It may be paused or debugged on purpose, and continue before it is killed.
         (_, Asked::Terminated) => Confidence::Medium,
-        (_, Asked::Killed | Asked::Exited | Asked::SandboxEnded) => Confidence::High,
+        _ => Confidence::High,
     };
     let mut found = finding(Cause::ContainerNotDying, confidence, culprit, evidence);
     found.sentence = sentence;
@@ -138,9 +144,10 @@ fn kills<'a>(facts: &'a NodeFacts, ending: &Ending<'a>) -> impl Iterator<Item = 
 fn look_at_shim(facts: &NodeFacts, ending: &Ending) -> String {
     let shims = shims(facts).unwrap_or_default();
     let shim = shims.iter().find(|shim| shim.serves(&ending.task.id));
-    shim.map_or_else(String::new, |shim| {
-        format!("its {} {}; ", shim.named(), shim.process.doing())
-    })
+    match shim {
+        Some(shim) => format!("its {} {}", shim.named(), shim.process.doing()),
+        None => format!("no {} was found that serves it", role(&facts.probes)),
+    }
 }
 
 #[cfg(test)]
@@ -254,6 +261,32 @@ mod tests {
         let found = only(node);
         assert_eq!(found.culprit.pid, Some(100));
         assert!(found.advice[0].contains("fsfreeze"), "{found:#?}");
+    }
+
+    /// As after its shim was killed, if the `runc delete` that was to end it did not return.
+    #[test]
+    fn a_container_that_lives_though_it_is_listed_as_ended_is_named_with_its_process() {
+        let id = "c".repeat(64);
+        let listed = || {
+            node("containerd", "2.3.4")
+                .shim(99, false, &[&id])
+                .listed_as_ended(&id)
+        };
+        let found = only(listed().named(99, "bash"));
+        assert_eq!(found.confidence, Confidence::High);
+        assert_eq!(found.culprit.pid, Some(100));
+        assert_eq!(found.culprit.id.as_deref(), Some(&*id));
+        assert_eq!(
+            found.sentence,
+            "container ccccccccccccc is listed as ended, but lives on: no shim was found that serves \
+             it"
+        );
+        let advice = found.advice.join("");
+        assert!(advice.contains("`kill -KILL 100`"), "{advice}");
+        assert!(!advice.contains("restart"), "{advice}");
+        let stuck = listed().blocked(100, "nfs_wait_bit_killable");
+        let advice = only(stuck).advice.join("");
+        assert!(advice.contains("cannot be killed"), "{advice}");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use pleg::out::words::counted;
 
 use super::Opinion;
 use super::opinion::finding;
-use crate::evidence::exits::who;
+use crate::evidence::exits::{culprit, who};
 use crate::evidence::lack::lack_of_tasks;
 use crate::evidence::runc::restart_runtime;
 use crate::facts::NodeFacts;
@@ -44,11 +44,8 @@ fn of(facts: &NodeFacts, unlisted: &[&Task]) -> Finding {
     let first = unlisted[0];
     let culprit = match unlisted.len() {
         1 => Culprit {
-            container: first.container.clone(),
-            id: Some(first.id.clone()),
             pid: first.init,
-            pod: first.pod.clone(),
-            ..Culprit::default()
+            ..culprit(first)
         },
         _ => Culprit::default(),
     };

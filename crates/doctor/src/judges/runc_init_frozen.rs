@@ -121,10 +121,9 @@ fn left_frozen(facts: &NodeFacts, group: &FrozenCgroup) -> Option<Finding> {
         path.is_some_and(|path| is_within(path, &group.path))
     };
     let tasks = facts.probes.tasks.value().map_or(&[][..], Vec::as_slice);
-    let tasks = tasks.iter().filter(|task| {
-        let first = task.init.and_then(|init| host.process(init));
-        first.is_some_and(is_held)
-    });
+    let first = |task: &Task| task.init.and_then(|init| host.process(init));
+    let tasks = tasks.iter();
+    let tasks = tasks.filter(|task| first(task).is_some_and(is_held));
     let tasks: Vec<&Task> = tasks.collect();
     if tasks.is_empty() && !is_of_a_pod(&group.path) {
         return None;
@@ -148,7 +147,13 @@ fn left_frozen(facts: &NodeFacts, group: &FrozenCgroup) -> Option<Finding> {
         }
         [task, others @ ..] => format!("{} and {} more are", who(task), others.len()),
     };
-    let mut found = finding(Cause::RuncInitFrozen, Confidence::Low, whose, evidence);
+    // It waited there in the first sample, so this is no moment of an update.
+    let mut firsts = tasks.iter().filter_map(|task| first(task));
+    let confidence = match firsts.any(|first| first.waits().any(is_of_freezer)) {
+        true => Confidence::High,
+        false => Confidence::Low,
+    };
+    let mut found = finding(Cause::RuncInitFrozen, confidence, whose, evidence);
     found.sentence = format!(
         "{frozen} frozen: no process in it runs, and commands and probes in it fail or hang"
     );
@@ -186,6 +191,10 @@ mod tests {
         assert_eq!(finding.confidence, Confidence::Low);
         assert_eq!(finding.culprit.id.as_deref(), Some("c1"));
         assert!(finding.advice[0].contains(&format!("`echo THAWED > {file}`")));
+        // Its first process has waited there since the first sample.
+        let lasting = frozen().waiting(81, "__refrigerator");
+        let finding = &found(judge(&lasting.facts()))[0];
+        assert_eq!(finding.confidence, Confidence::High);
         // It is reported as one that does not end.
         let killed = frozen().pending(81, EndSignal::Kill);
         assert_eq!(judge(&killed.facts()), Opinion::Clear);

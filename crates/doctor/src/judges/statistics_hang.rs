@@ -7,7 +7,7 @@ use cri::Rpc;
 use super::Opinion;
 use super::opinion::finding;
 use crate::evidence::ending::endings;
-use crate::evidence::exits::who;
+use crate::evidence::exits::{culprit, who};
 use crate::evidence::lack::{NOT_ANSWERED, NOT_PROBED, lack_of_processes};
 use crate::evidence::remedy::release_runc;
 use crate::evidence::runc::{hung_runcs, old_execs, started, starter};
@@ -118,14 +118,8 @@ fn held_by(facts: &NodeFacts) -> Option<HeldBy> {
     let endings = endings(facts);
     if let Some(ending) = endings.first() {
         let (task, who) = (ending.task, who(ending.task));
-        let culprit = Culprit {
-            pod: task.pod.clone(),
-            container: task.container.clone(),
-            id: Some(task.id.clone()),
-            ..Culprit::default()
-        };
         return Some(HeldBy {
-            culprit,
+            culprit: culprit(task),
             advice: format!("have {who} end: the finding about it shows how"),
             said: format!("{who} is to stop and does not"),
         });

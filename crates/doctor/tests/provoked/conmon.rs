@@ -12,8 +12,9 @@ use cri::{Endpoint, Rpc};
 use doctor::collect::host::Host;
 use doctor::collect::observation::OwnEngine;
 use doctor::collect::probes::{Asking, Probing};
+use doctor::facts::host::{CgroupPath, Process};
 use doctor::facts::probes::Outcome;
-use doctor::facts::{NodeFacts, ProbeFacts};
+use doctor::facts::{Fact, HostFacts, NodeFacts, ProbeFacts};
 use pleg::model::wall_time::system_clock;
 use pleg::{Environment, NoObserver, no_ids};
 use sim::{Fault, Manner, Sim};
@@ -60,7 +61,10 @@ impl Node {
     async fn probes(&self) -> ProbeFacts {
         let mut probing = self.probing();
         probing.observe().await.expect("a report");
-        probing.finish().await.expect("a report")
+        probing
+            .finish(&HostFacts::default())
+            .await
+            .expect("a report")
     }
 
     fn probing(&self) -> Probing<OwnEngine> {
@@ -178,7 +182,10 @@ async fn a_runtime_that_goes_after_it_was_observed_is_not_said_to_respond() {
         let mut probing = node.probing();
         probing.observe().await.expect("a report");
         node.sim.restart(Duration::from_millis(down));
-        let probes = probing.finish().await.expect("a report");
+        let probes = probing
+            .finish(&HostFacts::default())
+            .await
+            .expect("a report");
         assert_eq!(probes.outcome(Rpc::Version), Some(expected), "{probes:#?}");
         assert!(!probes.is_interrupted(), "{probes:#?}");
     }
@@ -198,4 +205,48 @@ async fn a_death_of_which_the_runtime_learns_a_second_later_is_no_matter() {
     let tasks = probes.tasks.value().expect("a note");
     assert_eq!(tasks.len(), 1);
     assert!(!tasks[0].listed_though_dead);
+}
+
+/// As after its shim was killed, and the `runc delete` that was to end it as well.
+#[tokio::test]
+async fn a_container_that_lives_though_it_is_listed_as_ended_is_known_without_a_record() {
+    let app = Running::shell("app", "cat");
+    for (ended_before, another_is_recorded) in [(true, false), (false, false), (true, true)] {
+        let node = Node::new();
+        let records = "containers/storage/overlay-containers";
+        fs::create_dir_all(node.run.path().join(records)).expect("a folder");
+        if another_is_recorded {
+            // Others outlive it where a pod shares its PID namespace.
+            node.note(ended(), ended());
+        }
+        let host = HostFacts {
+            processes: Fact::known(vec![in_container(app.pid(), &node.id)], "/proc"),
+            ..HostFacts::default()
+        };
+        let end = |is_now: bool| is_now.then(|| node.sim.exit("web", "app", 255));
+        let mut probing = node.probing();
+        end(ended_before);
+        probing.observe().await.expect("a report");
+        end(!ended_before);
+        let probes = probing.finish(&host).await.expect("a report");
+        let tasks = probes.tasks.value().expect("a folder").iter();
+        let found = tasks.filter(|task| task.listed_as_ended);
+        let found: Vec<_> = found.map(|task| (&task.id, task.init)).collect();
+        let is_known = ended_before && !another_is_recorded;
+        let expected = [(&node.id, Some(app.pid()))];
+        assert_eq!(found, expected[..usize::from(is_known)], "{probes:#?}");
+    }
+}
+
+fn in_container(pid: u32, id: &str) -> Process {
+    let group = CgroupPath {
+        controllers: String::new(),
+        path: format!("/kubepods/pod1/{id}"),
+    };
+    Process {
+        pid,
+        state: 'S',
+        cgroups: vec![group],
+        ..Process::default()
+    }
 }

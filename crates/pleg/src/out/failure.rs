@@ -79,6 +79,11 @@ impl InspectError {
         matches!(self, Self::Unlisted { .. })
     }
 
+    /// Whether a process has ended whose container the runtime reports as running.
+    pub fn is_contradicted(&self) -> bool {
+        matches!(self, Self::Contradicted { .. })
+    }
+
     /// Whether nothing failed and only time was short: the runtime as a whole is slow.
     pub fn is_slowness(&self) -> bool {
         matches!(self, Self::Overtaken | Self::NotSeen)

@@ -213,6 +213,10 @@ pub struct FailingCall {
     /// No call fails, but the process of the container runs and the runtime does not list it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unlisted: bool,
+    /// No call fails, but the process of the container has ended and the runtime, asked after that,
+    /// reports it as running.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub contradicted: bool,
 }
 
 impl FailingCall {
@@ -236,6 +240,7 @@ impl FailingCall {
             withheld: failing.error.is_withheld(),
             whole_pod: failing.error.is_slowness(),
             unlisted: failing.error.is_unlisted(),
+            contradicted: failing.error.is_contradicted(),
         }
     }
 }

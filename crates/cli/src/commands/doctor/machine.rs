@@ -57,16 +57,16 @@ impl Machine {
         })
     }
 
-    /// Waits until the machine is read, after the runtime has been observed.
-    pub(super) async fn finish(&mut self) {
+    /// Waits until the machine is read, after the runtime has been observed. Returns what was read.
+    pub(super) async fn finish(&mut self) -> &HostFacts {
         self.observed = None;
-        let Some(reading) = self.reading.take() else {
-            return;
-        };
-        match timeout_at(self.until, reading).await {
-            Ok(Ok(facts)) => self.facts = facts,
-            _ => tracing::warn!("the machine could not be read in time"),
+        if let Some(reading) = self.reading.take() {
+            match timeout_at(self.until, reading).await {
+                Ok(Ok(facts)) => self.facts = facts,
+                _ => tracing::warn!("the machine could not be read in time"),
+            }
         }
+        &self.facts
     }
 
     /// What was read.

@@ -101,8 +101,8 @@ async fn probes(what: &What, machine: &mut Machine, until: Instant) -> anyhow::R
 /// The last report is requested after the machine was read, so that it is current.
 async fn observe<S: Source>(mut probing: Probing<S>, machine: &mut Machine) -> Option<ProbeFacts> {
     probing.observe().await?;
-    machine.finish().await;
-    probing.finish().await
+    let host = machine.finish().await;
+    probing.finish(host).await
 }
 
 /// The reports of an agent.

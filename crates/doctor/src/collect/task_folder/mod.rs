@@ -94,6 +94,16 @@ impl TaskFolder {
             return Fact::missing(why, source);
         }
         let is_dead = |id: &str| listed.disagreeing.though_dead.contains(&Id::from(id));
+        let listed_task = |id: &str| {
+            let alive = listed.disagreeing.though_alive.get(&Id::from(id));
+            Task {
+                id: bounded(id),
+                init: alive.copied(),
+                listed_though_dead: is_dead(id),
+                listed_as_ended: alive.is_some(),
+                ..Task::default()
+            }
+        };
         noted.retain(|one| {
             let lives = || one.init.is_some_and(|init| self.lives(init));
             let runs = || lives() || one.conmon.is_some() || is_dead(&one.id);
@@ -101,19 +111,18 @@ impl TaskFolder {
         });
         noted.sort_by_key(|one| (!suspects.contains(&one.id), one.id.clone()));
         let mut without_record = listed.disagreeing.though_dead.clone();
+        without_record.extend(listed.disagreeing.though_alive.keys().cloned());
         let mut read = 0;
         let recorded = noted.into_iter().map(|one| {
             without_record.remove(one.id.as_str());
             let named = names.remove(&Id::from(&*one.id));
             let mut task = Task {
-                id: bounded(&one.id),
-                init: one.init,
                 conmon: one.conmon,
-                listed_though_dead: is_dead(&one.id),
                 unlisted: listed.disagreeing.unlisted.contains(one.id.as_str()),
                 sandbox_ended: listed.without_sandbox.contains(&Id::from(&*one.id)),
-                ..Task::default()
+                ..listed_task(&one.id)
             };
+            task.init = task.init.or(one.init);
             match named {
                 // Whose shim is missed is found by the sandbox, which only the specification names.
                 Some(named) if !suspects.contains(&one.id) && !task.listed_though_dead => {
@@ -132,11 +141,9 @@ impl TaskFolder {
             let named = names.remove(&id);
             let (pod, container) = named.map_or((None, None), |named| (named.pod, named.container));
             Task {
-                id: bounded(id.as_str()),
                 pod,
                 container,
-                listed_though_dead: true,
-                ..Task::default()
+                ..listed_task(id.as_str())
             }
         }));
         Fact::known(tasks, source)
@@ -144,10 +151,7 @@ impl TaskFolder {
 
     /// Those of `ids` whose first process has exited, with its PID if that is still recorded.
     pub fn ended(&self, ids: &BTreeSet<Id>) -> BTreeMap<Id, Option<u32>> {
-        let inits = ids.iter().map(|id| {
-            let mut inits = self.places.iter().map(|place| place.init(id.as_str()));
-            (id.clone(), inits.find_map(|init| init))
-        });
+        let inits = ids.iter().map(|id| (id.clone(), self.init(id)));
         let ended = inits.filter(|(id, init)| match init {
             Some(init) => !self.lives(*init),
             None => self.records.has_ended(id, None),
@@ -201,6 +205,18 @@ impl TaskFolder {
             })
         });
         noted.collect()
+    }
+
+    /// The first process of a container, if that is recorded.
+    fn init(&self, id: &Id) -> Option<u32> {
+        let mut places = self.places.iter();
+        places.find_map(|place| place.init(id.as_str()))
+    }
+
+    /// Whether this process of a container lives, and may be its first one: in a pod that shares its PID
+    /// namespace, others outlive that.
+    pub fn may_be_first(&self, id: &Id, pid: u32) -> bool {
+        self.lives(pid) && self.init(id).is_none_or(|init| init == pid)
     }
 
     fn lives(&self, pid: u32) -> bool {

@@ -2,9 +2,9 @@
 //! or conmon did not report the exit, so a kubelet does not restart it.
 
 use causes::Cause;
-use causes::finding::{Confidence, Culprit, Finding};
+use causes::finding::{Confidence, Finding};
 
-use crate::evidence::exits::{listed_though_dead, says, who};
+use crate::evidence::exits::{culprit, listed_though_dead, says, who};
 use crate::evidence::owner::processes_of;
 use crate::evidence::remedy::{blame, release_runc};
 use crate::evidence::runc::restart_runtime;
@@ -44,12 +44,7 @@ pub(super) fn judge(facts: &NodeFacts, shims: &[Shim]) -> Vec<Finding> {
         let runtime = runtime(&facts.probes);
         finding.sentence =
             format!("{who} has exited, but {runtime} lists it as running, so it is not restarted");
-        finding.culprit = Culprit {
-            pod: task.pod.clone(),
-            container: task.container.clone(),
-            id: Some(task.id.clone()),
-            ..Culprit::default()
-        };
+        finding.culprit = culprit(task);
         finding.evidence.push(says(task));
         let shim = shim_of(task, shims);
         match shim {

@@ -2,9 +2,9 @@
 //! noticed.
 
 use causes::Cause;
-use causes::finding::{Confidence, Culprit, Finding};
+use causes::finding::{Confidence, Finding};
 
-use crate::evidence::exits::who;
+use crate::evidence::exits::{culprit, who};
 use crate::evidence::owner::container_of;
 use crate::facts::NodeFacts;
 use crate::facts::probes::MAX_SINGLED_OUT;
@@ -39,12 +39,7 @@ fn of(task: &Task) -> Finding {
         "process {} of {who} runs, and no process is the conmon that CRI-O has recorded for it",
         task.init.unwrap_or_default()
     ));
-    finding.culprit = Culprit {
-        pod: task.pod.clone(),
-        container: task.container.clone(),
-        id: Some(task.id.clone()),
-        ..Culprit::default()
-    };
+    finding.culprit = culprit(task);
     let pod = task.pod.clone().unwrap_or_default();
     let namespace = pod.namespace.as_deref().unwrap_or("NAMESPACE");
     let pod = pod.name.as_deref().unwrap_or("POD");

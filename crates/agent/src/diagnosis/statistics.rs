@@ -1,0 +1,105 @@
+//! Statistics that the runtime does not answer, as a guard shows: it answers the kubelet's calls for them in
+//! the runtime's place, or ends them with an error. The agent makes no such call, because statistics are
+//! read from every container.
+
+use std::time::Duration;
+
+use pleg::out::status_report::StatusReport;
+use pleg::runtime::Rpc;
+use tokio::time::Instant;
+
+/// One list may be slow. A kubelet makes the next call ten seconds after an answer.
+const LASTS: Duration = Duration::from_secs(15);
+
+/// From one of these calls to the next at most: a kubelet waits for two minutes.
+const RECENT: Duration = Duration::from_secs(180);
+
+/// The guard's calls for statistics.
+#[derive(Debug, Default)]
+pub(super) struct GuardedStatistics {
+    /// How many there were; unknown before the first report.
+    count: Option<u64>,
+    /// The first and the last growth of their number, while they follow each other.
+    grown: Option<(Instant, Instant)>,
+}
+
+impl GuardedStatistics {
+    /// Whether the runtime does not answer statistics, by this report.
+    pub(super) fn are_overdue(&mut self, report: Option<&StatusReport>, now: Instant) -> bool {
+        if let Some(report) = report {
+            let figures = [&report.guard.answers, &report.guard.given_up];
+            let figures = figures.into_iter().flatten();
+            let statistics = figures.filter(|(rpc, _)| is_of_statistics(**rpc));
+            let count = statistics.map(|(_, count)| count).sum();
+            // Another guard begins anew.
+            if self.count.replace(count).is_some_and(|known| count > known) {
+                let first = self.grown.map_or(now, |(first, _)| first);
+                self.grown = Some((first, now));
+            }
+        }
+        self.grown.take_if(|(_, last)| now >= *last + RECENT);
+        self.grown
+            .is_some_and(|(first, last)| last >= first + LASTS)
+    }
+}
+
+fn is_of_statistics(rpc: Rpc) -> bool {
+    matches!(
+        rpc,
+        Rpc::ListContainerStats
+            | Rpc::StreamContainerStats
+            | Rpc::ListPodSandboxStats
+            | Rpc::StreamPodSandboxStats
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sample_report::report;
+
+    /// From which to which second they are overdue, if the guard has answered or ended this many calls by
+    /// each second.
+    fn overdue(count: impl Fn(u64) -> u64) -> Vec<u64> {
+        let (began, mut statistics) = (Instant::now(), GuardedStatistics::default());
+        let (mut was_overdue, mut turns) = (false, Vec::new());
+        for second in 0..1000 {
+            let mut report = report("Healthy", "AllSeen", &[]);
+            let (answered, ended) = (count(second) / 2, count(second).div_ceil(2));
+            report.guard.answers = [(Rpc::ListContainerStats, answered)].into();
+            report.guard.given_up =
+                [(Rpc::ListPodSandboxStats, ended), (Rpc::Version, second)].into();
+            let now = began + Duration::from_secs(second);
+            if statistics.are_overdue(Some(&report), now) != was_overdue {
+                was_overdue = !was_overdue;
+                turns.push(second);
+            }
+        }
+        turns
+    }
+
+    #[test]
+    fn statistics_are_overdue_while_the_guard_answers_or_ends_one_call_after_the_other() {
+        // Seven earlier ones, and one every ten seconds.
+        let from = |first: u64, last: u64, each: u64| {
+            move |second: u64| {
+                7 + second
+                    .clamp(first - each, last)
+                    .saturating_sub(first - each)
+                    / each
+            }
+        };
+        assert_eq!(overdue(from(100, 300, 10)), [120, 480]);
+        // A kubelet that waits until its deadline.
+        assert_eq!(overdue(from(200, 600, 130)), [330, 770]);
+    }
+
+    #[test]
+    fn a_single_slow_list_a_guard_that_is_restarted_and_none_show_nothing() {
+        let never: [u64; 0] = [];
+        assert_eq!(overdue(|_| 0), never);
+        assert_eq!(overdue(|second| u64::from(second >= 100)), never);
+        assert_eq!(overdue(|second| 9 * u64::from(second < 100)), never);
+        assert_eq!(overdue(|second| second / 300), never);
+    }
+}

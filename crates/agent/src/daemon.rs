@@ -131,7 +131,7 @@ pub async fn run(
         never = serve_all(listeners, &agent) => match never {},
         never = supervisor::watchdog(&agent.pleg) => match never {},
         stopped = agent.pleg.stopped() => Err(stopped.into()),
-        stopped = saved.keep(agent.pleg.clone()) => Err(stopped.into()),
+        Err(stopped) = saved.keep(agent.pleg.clone()) => Err(stopped.into()),
         never = diagnose(&agent, diagnosis.as_ref(), history.as_ref(), reports.subscribe()) => {
             match never {}
         }

@@ -16,7 +16,7 @@ use pleg::out::health::HealthState;
 use pleg::out::record::Record;
 use pleg::out::status_report::StatusReport;
 use tokio::sync::watch;
-use tokio::time::{Instant, sleep, sleep_until};
+use tokio::time::{Instant, sleep_until};
 
 use crate::agent::Agent;
 use crate::diagnosis::findings::Known;
@@ -53,11 +53,11 @@ pub(crate) async fn make(
         let report = agent.report().await.ok();
         pace.made(report.as_ref(), Instant::now());
         reports.send_replace(report);
-        sleep(LIVELY).await;
         tokio::select! {
             () = changed(&mut records, &mut found, agent) => pace.changed(Instant::now()),
             () = sleep_until(pace.next()) => {}
         }
+        sleep_until(pace.last + LIVELY).await;
     }
 }
 

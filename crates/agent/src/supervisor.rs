@@ -4,6 +4,7 @@
 //! is notified.
 
 use std::convert::Infallible;
+use std::sync::LazyLock;
 use std::time::Duration;
 
 use pleg::Pleg;
@@ -75,8 +76,8 @@ pub(crate) async fn watchdog(pleg: &Pleg) -> Infallible {
 }
 
 async fn notify(state: NotifyState<'static>) {
-    let blocking = Blocking::default();
-    let notified = blocking.run(NOTIFY_TIMEOUT, move || sd_notify::notify(&[state]));
+    static BLOCKING: LazyLock<Blocking> = LazyLock::new(Blocking::default);
+    let notified = BLOCKING.run(NOTIFY_TIMEOUT, move || sd_notify::notify(&[state]));
     if let Some(Err(error)) = notified.await {
         tracing::debug!("systemd cannot be notified: {error}");
     }

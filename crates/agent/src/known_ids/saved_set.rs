@@ -8,6 +8,7 @@
 //! Ids and nothing else: no names, no labels, no environment.
 
 use std::collections::BTreeSet;
+use std::convert::Infallible;
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -29,7 +30,7 @@ const LONGEST: u64 = 16 << 20;
 /// The statuses of this many ids are requested in a hundred seconds.
 const MOST: usize = 20_000;
 
-/// How often the agent checks whether the ids have changed.
+/// How often at most the agent checks whether the ids have changed.
 const PERIOD: Duration = Duration::from_secs(10);
 
 /// The time until the first check, before any ids were saved.
@@ -101,18 +102,18 @@ impl SavedSet {
 
     /// Keeps the set as `pleg` knows it, until that stops. A folder that cannot be written
     /// is reported once, and is no reason to stop.
-    pub async fn keep(self, pleg: Pleg) -> Stopped {
+    pub async fn keep(self, pleg: Pleg) -> Result<Infallible, Stopped> {
         let set = Arc::new(self);
         let blocking = Blocking::default();
         let mut kept = BTreeSet::new();
         let mut said = false;
+        let mut cache = pleg.cache().clone();
         loop {
             sleep(if kept.is_empty() { FIRST } else { PERIOD }).await;
-            match pleg.status().await {
-                // What cannot be listed is known in part, which is no reason to forget.
-                Ok(status) if status.relist.last_kind != Some(PassKind::List) => continue,
-                Ok(_) => {}
-                Err(stopped) => return stopped,
+            cache.changed().await?;
+            // What cannot be listed is known in part, which is no reason to forget.
+            if pleg.status().await?.relist.last_kind != Some(PassKind::List) {
+                continue;
             }
             let ids = known(&pleg);
             if ids == kept {

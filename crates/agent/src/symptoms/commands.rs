@@ -46,10 +46,13 @@ struct Deletion {
 }
 
 impl Commands {
-    pub(super) fn forget_ended(&mut self, processes: &impl Processes) {
+    /// Returns whether there was a command.
+    pub(super) fn forget_ended(&mut self, processes: &impl Processes) -> bool {
+        let had_commands = !self.commands.is_empty();
         self.commands.retain(|command| command.is_alive(processes));
         self.deletions
             .retain(|_, deletion| processes.may_exist(&deletion.records));
+        had_commands
     }
 
     pub(super) fn add_runc(&mut self, pid: u32, started: Duration, processes: &impl Processes) {

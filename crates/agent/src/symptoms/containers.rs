@@ -139,6 +139,27 @@ mod tests {
     }
 
     #[test]
+    fn a_killed_container_is_found_as_soon_however_long_the_runc_took_that_killed_it() {
+        for start in 60..=100 {
+            let seen = node().changes(300, |world, second| {
+                if second == start {
+                    world.start_runc(400, "kill", 1);
+                }
+                if second == 100 {
+                    world.change(200, |app| app.is_ending = true);
+                }
+                if second == 101 {
+                    world.end(400);
+                }
+            });
+            assert!(
+                matches!(&seen[..], [(115..=145, pids)] if *pids == [200]),
+                "{start}: {seen:?}"
+            );
+        }
+    }
+
+    #[test]
     fn a_container_whose_conmon_has_ended_and_a_stopped_shim_are_found() {
         let orphan = |world: &World| {
             world.end(299);

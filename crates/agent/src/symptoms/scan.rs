@@ -15,7 +15,8 @@ use super::containers::Containers;
 pub(super) const PERIOD: Duration = Duration::from_secs(15);
 
 /// How long all processes of containers are left alone at most. They are read earlier if any process has
-/// started meanwhile: a runtime starts one to stop a container.
+/// started since the last scan but one, or a command ran at the last one: a runtime starts one to stop a
+/// container, which may be killed after the scan that finds the new process.
 const ALL_WITHIN: Duration = Duration::from_secs(120);
 
 /// A younger process may still have the name or the parent of the one that started it.
@@ -92,11 +93,11 @@ impl Scan {
     /// Examines all new processes and the known ones. Returns the time until the next scan.
     pub(super) fn scan(&mut self, processes: &mut impl Processes) -> Duration {
         let now = processes.uptime();
-        self.commands.forget_ended(processes);
-        let last = self.newest[1];
+        let had_commands = self.commands.forget_ended(processes);
+        let last_but_one = self.newest[0];
         self.add_new(now, processes);
         let is_due = self.all_read.is_none_or(|at| now >= at + ALL_WITHIN);
-        let reads_all = is_due || last != self.newest[1];
+        let reads_all = is_due || had_commands || last_but_one != self.newest[1];
         if reads_all {
             self.all_read = Some(now);
         }

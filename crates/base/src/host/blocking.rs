@@ -1,10 +1,10 @@
 //! Reads of the host that may block for ever: `/proc/PID/cgroup` takes `cgroup_mutex` on kernels before
 //! 6.8, and a directory may be on an unreachable disk.
 //!
-//! Each read runs in a thread of its own, with a deadline. A read that does not return is left alone.
-//! While [`MAX_BLOCKED_READS`] reads do not return, no other one begins.
+//! Each read has a thread for itself, and a deadline. A read that does not return is left alone. While
+//! [`MAX_BLOCKED_READS`] reads do not return, no other one begins.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
 use std::time::Duration;
 
@@ -14,16 +14,22 @@ use tokio::time::timeout;
 /// How many reads may be under way at once, including those that never return.
 const MAX_BLOCKED_READS: usize = 8;
 
+type Read = Box<dyn FnOnce() + Send>;
+
 /// Runs reads that may block.
 #[derive(Clone, Debug)]
 pub struct Blocking {
     places: Arc<Semaphore>,
+    /// The thread of the read that returned last waits for the next one, and ends with its sender. A new
+    /// thread costs more than most reads, and a PID: as if a process had started.
+    idle: Arc<Mutex<Option<mpsc::Sender<Read>>>>,
 }
 
 impl Default for Blocking {
     fn default() -> Self {
         Self {
             places: Arc::new(Semaphore::new(MAX_BLOCKED_READS)),
+            idle: Arc::default(),
         }
     }
 }
@@ -33,10 +39,11 @@ impl Blocking {
     pub fn one_at_a_time() -> Self {
         Self {
             places: Arc::new(Semaphore::new(1)),
+            idle: Arc::default(),
         }
     }
 
-    /// Runs `read` in a thread and returns its result; `None` if it did not return, or could not begin,
+    /// Runs `read` in a thread, and returns its result; `None` if it did not return, or could not begin,
     /// within `deadline`.
     pub async fn run<T: Send + 'static>(
         &self,
@@ -46,25 +53,38 @@ impl Blocking {
         let answered = async {
             let place = self.places.clone().acquire_owned().await.ok()?;
             let (answer, answered) = oneshot::channel();
-            // Not a thread of tokio's pool: tokio waits for those at shutdown.
-            let spawned = thread::Builder::new()
-                .name("blocking".to_owned())
-                .spawn(move || {
-                    // After the deadline the receiver is gone; ignore the error.
-                    let _ = answer.send(read());
-                    drop(place);
-                });
-            spawned.ok()?;
+            let thread = self.thread()?;
+            let (idle, this) = (self.idle.clone(), thread.clone());
+            let read = move || {
+                let result = read();
+                if let Ok(mut idle) = idle.lock() {
+                    *idle = Some(this);
+                }
+                drop(place);
+                // After the deadline the receiver is gone; ignore the error.
+                let _ = answer.send(result);
+            };
+            thread.send(Box::new(read)).ok()?;
             answered.await.ok()
         };
         timeout(deadline, answered).await.ok().flatten()
+    }
+
+    /// The idle thread, or a new one.
+    fn thread(&self) -> Option<mpsc::Sender<Read>> {
+        let idle = self.idle.lock().ok()?.take();
+        idle.or_else(|| {
+            let (thread, reads) = mpsc::channel::<Read>();
+            // Not a thread of tokio's pool: tokio waits for those at shutdown.
+            let builder = thread::Builder::new().name("blocking".to_owned());
+            let spawned = builder.spawn(move || reads.into_iter().for_each(|read| read()));
+            spawned.ok().map(|_| thread)
+        })
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::mpsc;
-
     use super::*;
 
     const SOON: Duration = Duration::from_millis(50);
@@ -82,5 +102,16 @@ mod tests {
         assert_eq!(blocking.run(SOON, || 1).await, None, "all threads hang");
         drop(release);
         assert_eq!(blocking.run(SOON * 100, || 1).await, Some(1));
+    }
+
+    #[tokio::test]
+    async fn one_read_after_the_other_needs_one_thread_and_a_panic_ends_only_that() {
+        let blocking = Blocking::default();
+        let this = || blocking.run(SOON * 100, || thread::current().id());
+        let first = this().await;
+        assert_eq!(this().await, first);
+        let panicked: Option<()> = blocking.run(SOON * 100, || panic!("as a bug would")).await;
+        assert_eq!(panicked, None);
+        assert!(this().await.is_some_and(|id| Some(id) != first));
     }
 }

@@ -124,6 +124,11 @@ impl Cache {
         }
     }
 
+    /// Waits until a pass or an inspection has ended since the last time that this returned.
+    pub async fn changed(&mut self) -> Result<(), Stopped> {
+        self.changed.changed().await.map_err(|_| Stopped)
+    }
+
     fn read(&self) -> RwLockReadGuard<'_, Contents> {
         self.contents.read().expect("no panic while it is held")
     }

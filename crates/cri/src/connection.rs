@@ -14,12 +14,14 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
 use std::task::{Context, Poll};
+use std::thread;
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::UnixStream;
+use tokio::sync::mpsc;
 use tokio::task::spawn_blocking;
-use tokio::time::{sleep, timeout};
+use tokio::time::timeout;
 
 /// Time between two checks of where the path leads.
 const PATH_CHECK_INTERVAL: Duration = Duration::from_secs(5);
@@ -38,7 +40,9 @@ impl Connection {
     /// Connects to the socket at a path. If the path is not a socket, the error says what it is: the
     /// system only reports "connection refused", for example for a directory that a mount created.
     pub async fn open(path: PathBuf) -> io::Result<Self> {
-        let socket = socket_at(&path).await;
+        let before = path.clone();
+        let socket = spawn_blocking(move || socket_at(&before)).await;
+        let socket = socket.ok().flatten();
         match UnixStream::connect(&path).await {
             Ok(stream) => Ok(Self {
                 stream,
@@ -74,29 +78,38 @@ impl Connection {
 }
 
 /// Device and inode of the socket at a path. `None` if there is no socket, or if the path cannot be
-/// read.
-async fn socket_at(path: &Path) -> Option<(u64, u64)> {
-    let path = path.to_owned();
-    let metadata = spawn_blocking(move || fs::metadata(path)).await;
-    let metadata = metadata.ok()?.ok()?;
+/// read. May block.
+fn socket_at(path: &Path) -> Option<(u64, u64)> {
+    let metadata = fs::metadata(path).ok()?;
     let is_socket = metadata.file_type().is_socket();
     is_socket.then(|| (metadata.dev(), metadata.ino()))
 }
 
-/// Waits until the path leads to another socket that accepts connections.
+/// Waits until the path leads to another socket that accepts connections. A thread checks the path, and sleeps
+/// itself: a timer that wakes the event loop to wake a thread was a quarter of what a quiet node costs.
 async fn replaced(path: PathBuf, first: Option<(u64, u64)>) -> io::Error {
-    loop {
-        sleep(PATH_CHECK_INTERVAL).await;
-        let now = socket_at(&path).await;
-        if now.is_none() || now == first || first.is_none() {
-            continue;
+    let (found, mut other) = mpsc::channel(1);
+    let checked = path.clone();
+    let check = move || {
+        while !found.is_closed() {
+            thread::sleep(PATH_CHECK_INTERVAL);
+            let now = socket_at(&checked);
+            if first.is_some() && now.is_some() && now != first {
+                // One message is enough; ignore the error.
+                let _ = found.try_send(());
+            }
         }
+    };
+    // Without a thread, nothing is checked.
+    let _ = thread::Builder::new().name("path".to_owned()).spawn(check);
+    while other.recv().await.is_some() {
         let accepted = timeout(ACCEPT_TIMEOUT, UnixStream::connect(&path)).await;
         if let Ok(Ok(_)) = accepted {
             let why = format!("{} is another socket now", path.display());
             return io::Error::new(io::ErrorKind::ConnectionReset, why);
         }
     }
+    pending().await
 }
 
 /// An error that says what is at the path, if it is known not to be a socket.

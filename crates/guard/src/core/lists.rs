@@ -165,8 +165,8 @@ impl Lists {
     }
 
     /// Whether no further complete list is to be requested: a recent one is outstanding, or two are. Beside one
-    /// that is older than `LOST_AFTER`, a second one is requested, because the runtime may leave one call
-    /// unanswered for ever.
+    /// that is older than `LOST_AFTER`, a second one is requested, because the runtime may never answer
+    /// that one.
     fn has_enough_complete_lists(&self, now: Instant) -> bool {
         let whole = self.real.values().filter(|real| real.filter.is_whole());
         let mut whole = whole.map(|real| real.requested);

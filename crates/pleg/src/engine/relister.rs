@@ -130,8 +130,8 @@ impl Relister {
         }
     }
 
-    /// Makes the lists due by `time`, except one that was too large: the runtime would produce it in
-    /// vain each time.
+    /// Makes the lists due by `time`, except one that was too large: the runtime would produce it again,
+    /// and it could not be received.
     pub(crate) fn hurry(&mut self, time: Instant) {
         for list in List::BOTH {
             if !self.lists[list].is_too_large() {

@@ -253,7 +253,7 @@ pub fn read_from(mut file: impl Read) -> Result<NodeFacts, BundleError> {
         Some(VERSION) => serde_json::from_slice(&text),
         _ => serde_json::from_slice(&text).and_then(|bundle| {
             drop(text);
-            serde_json::from_value(older::brought_up(bundle))
+            serde_json::from_value(older::converted(bundle))
         }),
     }
     .map(|body: Body| body.facts)

@@ -10,33 +10,33 @@ use crate::evidence::Evidence;
 use crate::kernel::{KernelStack, cause_in};
 use crate::rules::{Rules, Texts, is_like};
 
-/// Processes of a listing.
+/// A rule that matches processes in the output of `ps` or `top`.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ProcessRule {
-    /// The name is one of these; `containerd-shim*` stands for all names that begin so.
+    /// The name is one of these; `containerd-shim*` stands for all names with that prefix.
     pub(crate) names: Texts,
-    /// One of these is in the command; empty is no condition.
+    /// The command contains one of these. If empty, any command matches.
     #[serde(default)]
     pub(crate) any: Texts,
     /// The letter of its state: `T`, `D`, `Z`.
     state: Option<char>,
     pid: Option<u32>,
-    /// The least percentage of a processor that it has used since it was started.
+    /// The minimum CPU use since it was started, in percent of one CPU.
     cpu_percent: Option<f32>,
-    /// The least memory that it has resident.
+    /// The minimum resident memory.
     memory_mib: Option<u64>,
-    /// How old it is at least.
+    /// The minimum age.
     age: Option<Age>,
     /// The number of such processes that are needed.
     #[serde(default = "one")]
     at_least: usize,
-    /// Each of them is evidence. Otherwise the first is.
+    /// Whether each matching process is evidence, and not only the first.
     #[serde(default)]
     each: bool,
     confidence: Confidence,
-    /// What is seen, in a sentence without a full stop; `{pid}`, `{name}`, `{command}`, `{cpu}` and
-    /// `{count}` stand for those of the process, and for the number of such processes.
+    /// What is seen, in a sentence without a full stop. `{pid}`, `{name}`, `{command}`, `{cpu}` and `{memory}`
+    /// of the process are filled in, and `{count}`, the number of matching processes.
     says: String,
     headline: Option<String>,
 }
@@ -48,8 +48,8 @@ fn one() -> usize {
 /// What these rows show by themselves.
 pub fn evidence(rows: &[Row]) -> Vec<Evidence> {
     let mut evidence: Vec<Evidence> = rows.iter().filter_map(blocked).collect();
-    for of in &Rules::active().processes {
-        evidence.extend(of.rule.evidence(of.cause, rows));
+    for entry in &Rules::active().processes {
+        evidence.extend(entry.rule.evidence(entry.cause, rows));
     }
     evidence
 }
@@ -72,13 +72,13 @@ pub(super) fn is_runc_init(row: &Row) -> bool {
 
 impl ProcessRule {
     fn evidence(&self, cause: Cause, rows: &[Row]) -> Vec<Evidence> {
-        let such: Vec<&Row> = rows.iter().filter(|row| self.holds(row)).collect();
-        if such.len() < self.at_least {
+        let matching: Vec<&Row> = rows.iter().filter(|row| self.holds(row)).collect();
+        if matching.len() < self.at_least {
             return Vec::new();
         }
-        let shown = if self.each { such.len() } else { 1 };
-        let evidence = such.iter().take(shown).map(|row| {
-            let says = fill(&self.says, row, such.len());
+        let shown = if self.each { matching.len() } else { 1 };
+        let evidence = matching.iter().take(shown).map(|row| {
+            let says = fill(&self.says, row, matching.len());
             let evidence = Evidence::new(cause, self.confidence, row.line, says);
             let evidence = match self.at_least {
                 1 => evidence.of(culprit(row)),
@@ -86,7 +86,7 @@ impl ProcessRule {
                 _ => evidence,
             };
             let headline = self.headline.as_deref();
-            evidence.headed(headline.map(|headline| fill(headline, row, such.len())))
+            evidence.headed(headline.map(|headline| fill(headline, row, matching.len())))
         });
         evidence.collect()
     }
@@ -117,7 +117,7 @@ fn fill(says: &str, row: &Row, count: usize) -> String {
         .replace("{command}", &row.command)
 }
 
-/// By the kernel function that it waits in.
+/// Evidence from the kernel function that the process waits in.
 fn blocked(row: &Row) -> Option<Evidence> {
     let wchan = row.wchan.as_deref()?;
     let (cause, confidence) = cause(row, wchan)?;

@@ -1,5 +1,5 @@
-//! Brings a bundle of form 1 into form 2. There, why a call failed and why a fact is missing
-//! were sentences; here, and nowhere else, these are read.
+//! Converts a bundle of version 1 to version 2. In version 1, the reason why a call failed or a fact is
+//! missing was a sentence. Only this module reads those sentences.
 
 use pleg::out::health::{HealthState, Reason};
 use pleg::runtime::{CallError, NoConnection};
@@ -8,19 +8,19 @@ use serde_json::{Value, json};
 
 use crate::facts::Missing;
 
-/// The bundle in today's form; what is no bundle stays what it is.
-pub(super) fn brought_up(mut bundle: Value) -> Value {
+/// The bundle in the current version; any other value is returned unchanged.
+pub(super) fn converted(mut bundle: Value) -> Value {
     if let Some(facts) = bundle.get_mut("facts") {
         missing_facts(facts);
         if let Some(probes) = facts.get_mut("probes") {
             calls(probes);
-            agents_word(probes);
+            add_reason_of_agent(probes);
         }
     }
     bundle
 }
 
-/// Every `{"state": "missing", "why": "a sentence"}`, wherever it stands.
+/// Every `{"state": "missing", "why": "a sentence"}`, at any depth.
 fn missing_facts(value: &mut Value) {
     match value {
         Value::Array(items) => items.iter_mut().for_each(missing_facts),
@@ -82,6 +82,7 @@ fn calls(probes: &mut Value) {
         };
         call["end"] = end;
     }
+    // The costs are of answered calls.
     let answered = |kind: &Value| {
         let costs = probes.get("costs").and_then(Value::as_array);
         let mut costs = costs.into_iter().flatten();
@@ -98,9 +99,10 @@ fn calls(probes: &mut Value) {
     }
 }
 
-/// By the front of the sentence, which was the library's, and what the system had said.
-fn call_error(sentence: &str, is_refused: bool) -> CallError {
-    if is_refused {
+/// The error that a sentence describes: its beginning was pleg's, the rest was the message of the system or
+/// of the runtime. In version 1, `refused` meant that there was no connection.
+fn call_error(sentence: &str, is_unreachable: bool) -> CallError {
+    if is_unreachable {
         let front = "the runtime cannot be reached: ";
         let why = sentence.strip_prefix(front).unwrap_or(sentence);
         let said = why.to_ascii_lowercase();
@@ -128,8 +130,9 @@ fn call_error(sentence: &str, is_refused: bool) -> CallError {
     }
 }
 
-/// It said how it was, and not why: that follows from what it was waiting for.
-fn agents_word(probes: &mut Value) {
+/// Version 1 had the agent's state of health without a reason, which follows from its failure and from the
+/// calls that it was waiting for.
+fn add_reason_of_agent(probes: &mut Value) {
     let hangs = |is_list: bool| {
         let mut calls = probes["calls"].as_array().into_iter().flatten();
         calls.any(|call| {
@@ -184,13 +187,13 @@ mod tests {
     #[test]
     fn the_errors_of_calls_are_read_from_their_sentences() {
         let large = "the answer is larger than the receive limit: 17 vs. 16";
-        let gone = "the runtime cannot be reached: connection refused";
+        let unreachable = "the runtime cannot be reached: connection refused";
         let facts = read(json!({
             "taken": "2026-01-02T03:04:05Z",
             "host": {},
             "probes": {
                 "calls": [
-                    call("Version", None, "refused", Some(gone)),
+                    call("Version", None, "refused", Some(unreachable)),
                     call("ListContainers", None, "error", Some(large)),
                     call("ContainerStatus", Some("c1"), "hung", None),
                     call("ContainerStatus", Some("c2"), "error", Some("the runtime answered no")),
@@ -221,14 +224,14 @@ mod tests {
     }
 
     #[test]
-    fn an_agents_word_gets_a_reason() {
+    fn the_health_of_an_agent_gets_a_reason() {
         let reason = |agent: Value, calls: Value| {
             let facts = read(json!({
                 "taken": "2026-01-02T03:04:05Z",
                 "host": {},
                 "probes": {"calls": calls, "agent": agent},
             }));
-            let agent = facts.probes.agent.expect("its word");
+            let agent = facts.probes.agent.expect("an agent");
             (agent.state, agent.reason, agent.failure.is_some())
         };
         let well = json!({"health": "Healthy", "message": "every pod is seen"});
@@ -245,16 +248,16 @@ mod tests {
     }
 
     #[test]
-    fn why_a_fact_is_missing_is_read_wherever_it_stands() {
-        let gone = |why: &str| json!({"state": "missing", "why": why, "source": "/x"});
+    fn why_a_fact_is_missing_is_read_at_any_depth() {
+        let missing_fact = |why: &str| json!({"state": "missing", "why": why, "source": "/x"});
         let facts = read(json!({
             "taken": "2026-01-02T03:04:05Z",
             "probes": {},
             "host": {
-                "memory": gone("Permission denied (os error 13)"),
-                "cpu": gone("it did not return within 5s"),
-                "filesystems": [gone("the kernel did not return within 1s")],
-                "cgroups": {"pids": gone("there is no hierarchy")},
+                "memory": missing_fact("Permission denied (os error 13)"),
+                "cpu": missing_fact("it did not return within 5s"),
+                "filesystems": [missing_fact("the kernel did not return within 1s")],
+                "cgroups": {"pids": missing_fact("there is no hierarchy")},
             },
         }));
         let host = facts.host;

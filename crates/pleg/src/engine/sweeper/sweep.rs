@@ -40,6 +40,7 @@ pub(super) struct Sweep {
     begun: Moment,
     /// As of when its result holds: an id may have been requested before the sweep began.
     as_of: Instant,
+    /// The lists that this sweep replaces.
     missing: PerList<bool>,
     targets: VecDeque<Target>,
     /// The requested ids, and when each was requested.
@@ -47,13 +48,16 @@ pub(super) struct Sweep {
     answered: usize,
     /// Whether the status of each sandbox is requested and contains its containers.
     requests_sandboxes: bool,
-    /// An answer to a list that was requested earlier does not show what is new.
+    /// Only a list that was requested at this time or later counts: an earlier one does not show what is
+    /// new.
     listed_since: Instant,
     /// The lists that were answered meanwhile.
     listed: PerList<bool>,
-    /// The pods of which an id was answered, got its first `NotFound`, or failed.
+    /// The pods with an id that was answered.
     known: BTreeSet<PodUid>,
+    /// Those with an id that got its first `NotFound`.
     not_found: BTreeSet<PodUid>,
+    /// Those with an id whose call failed.
     failed: BTreeSet<PodUid>,
     /// When the next call may be sent.
     next: Instant,
@@ -107,7 +111,7 @@ pub(crate) struct Swept {
     pub(crate) begun: Moment,
     /// The pods of which an id failed or got its first `NotFound`.
     pub(crate) unobserved: BTreeSet<PodUid>,
-    /// Those of them of which no id failed, and other ids were answered.
+    /// The unobserved pods with at least one answered id and no failed one.
     pub(crate) partly_observed: BTreeSet<PodUid>,
     /// Whether sandboxes were listed meanwhile, so that new pods were observed.
     pub(crate) sandboxes_listed: bool,
@@ -116,8 +120,8 @@ pub(crate) struct Swept {
 }
 
 impl Sweep {
-    /// A sweep over these targets. An outstanding list that is not missing serves it. Its pace is slower
-    /// while lists are answered but `slow` each time.
+    /// A sweep over these targets. If one list is not replaced and is already outstanding, its answer counts
+    /// for this sweep. The pace is slower while lists are answered but `slow` each time.
     pub(super) fn begin(
         missing: PerList<bool>,
         requests_sandboxes: bool,
@@ -193,8 +197,7 @@ impl Sweep {
     pub(super) fn answered_elsewhere(&mut self, key: &Key, uid: &PodUid, outcome: Outcome) {
         if self.waiting.contains_key(key) {
             self.note(uid, outcome);
-            // An answer counts as of the time of its request, which `complete` reads from
-            // `waiting`.
+            // The key stays: `complete` reads the time of the request from it.
             if outcome != Outcome::Known {
                 self.waiting.remove(key);
             }
@@ -224,9 +227,9 @@ impl Sweep {
         self.requests_sandboxes = false;
     }
 
-    /// When the next call is due. `None` while only an answer lets the sweep go on.
+    /// When the next call is due. `None` until an answer arrives: no target can be requested now, the
+    /// ledger has no room, or nothing is answered.
     pub(super) fn due(&self, ledger: &Ledger) -> Option<Instant> {
-        // Without room, only an answer lets the sweep go on.
         if self.next_target(ledger).is_none() || !ledger.has_room() {
             return None;
         }
@@ -235,8 +238,8 @@ impl Sweep {
         match requested.len().checked_sub(PARALLEL_CALLS) {
             None => Some(self.next),
             Some(_) if self.answered == 0 && !ledger.has_answered_since(self.begun.instant) => None,
-            // Slow calls give up their place. The next call may be sent once at most seven calls
-            // are not slow.
+            // Slow calls give up their place. The next call may be sent once fewer than
+            // `PARALLEL_CALLS` calls are not slow.
             Some(slow) => Some(self.next.max(requested[slow] + self.slow_after())),
         }
     }
@@ -246,8 +249,8 @@ impl Sweep {
         SLOW_AFTER.min(self.longest_pause * PARALLEL_CALLS as u32)
     }
 
-    /// The first target about which no call is outstanding whose answer does not serve the sweep.
-    /// The others are requested after that answer.
+    /// The first target that can be requested now. A target is skipped while an unrelated call about its
+    /// id is outstanding, and is requested after that call ends.
     fn next_target(&self, ledger: &Ledger) -> Option<usize> {
         let mut targets = self.targets.iter();
         targets.position(|target| {

@@ -64,14 +64,15 @@ fn scenes() -> Vec<Scene> {
             hold_status_lock,
         ),
         compare(9.0),
+        // Half-way between two sweeps, which would otherwise show the exit at the same moment.
         say(
-            11.0,
+            11.5,
             "Other containers still exit, and pidfds report it:",
             |sim| die(sim, "cart", "app", 1),
         ),
-        say(13.0, "", |sim| die(sim, "web-1", "nginx", 137)),
+        say(13.5, "", |sim| die(sim, "web-1", "nginx", 137)),
         compare(16.0),
-        say(17.0, "", |sim| die(sim, "web-0", "nginx", 2)),
+        say(17.5, "", |sim| die(sim, "web-0", "nginx", 2)),
         compare(20.0),
         say(
             22.0,

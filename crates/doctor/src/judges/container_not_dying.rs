@@ -229,7 +229,7 @@ mod tests {
              nfs_wait_bit_killable"
         );
         assert!(
-            found.evidence[0].starts_with("app (81) lives on in other threads"),
+            found.evidence[0].starts_with("app (81) lives on in threads other than its first"),
             "{found:#?}"
         );
     }

@@ -210,11 +210,9 @@ impl Inspector {
         new.collect()
     }
 
-    /// Whether an inspection of the pod is active, and not only queued.
-    pub(crate) fn is_active(&self, uid: &PodUid) -> bool {
-        let first = (uid.clone(), 0);
-        let mut from = self.active.range(first..);
-        from.next().is_some_and(|((active, _), _)| active == uid)
+    /// The pods of which an inspection is active, and not only queued.
+    pub(crate) fn active(&self) -> impl Iterator<Item = &PodUid> {
+        self.active.keys().map(|(uid, _)| uid)
     }
 
     /// Whether an inspection of the pod needs the answer to this call.

@@ -108,11 +108,10 @@ impl Passes {
         })
     }
 
-    /// The pods that the open pass has been waiting for since `time` or longer.
-    pub(crate) fn awaited_since(&self, time: Option<Instant>) -> Vec<PodUid> {
+    /// Whether the open pass has been waiting for this pod since `time` or longer.
+    pub(crate) fn has_awaited(&self, uid: &PodUid, time: Option<Instant>) -> bool {
         let pass = self.current.as_ref();
-        let pass = pass.filter(|pass| Some(pass.started) <= time);
-        pass.map_or_else(Vec::new, |pass| pass.waiting.iter().cloned().collect())
+        pass.is_some_and(|pass| Some(pass.started) <= time && pass.waiting.contains(uid))
     }
 
     /// When the open pass will have waited for `duration`.

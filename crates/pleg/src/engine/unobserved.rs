@@ -270,11 +270,11 @@ impl Engine {
             .overdue_pods
             .retain(|_, reported_at| instant < *reported_at + RELAPSE_WITHIN);
         let limit = instant.checked_sub(INSPECTION_OVERDUE_AFTER);
-        for uid in self.reporting.passes.awaited_since(limit) {
-            if self.inspector.is_active(&uid) {
-                self.note_overdue(&uid, now);
-                self.unobserved.overdue_pods.insert(uid, instant);
-            }
+        let active = self.inspector.active();
+        let overdue = active.filter(|uid| self.reporting.passes.has_awaited(uid, limit));
+        for uid in overdue.cloned().collect::<Vec<_>>() {
+            self.note_overdue(&uid, now);
+            self.unobserved.overdue_pods.insert(uid, instant);
         }
     }
 

@@ -416,3 +416,32 @@ async fn a_flood_of_events_at_the_start_delays_the_first_pass_by_at_most_a_secon
         );
     }
 }
+
+/// The CPU time that this thread has used.
+fn used() -> Duration {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").expect("a Linux kernel");
+    let nanos = text.split(' ').next().and_then(|word| word.parse().ok());
+    Duration::from_nanos(nanos.expect("a number"))
+}
+
+/// Four times as many pods take four times as long, and during that time four times as many lists arrive,
+/// each four times as long. With a judgement of all pods after each answer, it was ninety times as much.
+#[tokio::test(start_paused = true)]
+async fn a_slow_first_relist_of_four_times_as_many_pods_costs_about_sixteen_times_as_much() {
+    let mut took = Vec::new();
+    for pods in [1000, 4000] {
+        let mut before = Duration::ZERO;
+        let node = Node::watch(|sim| {
+            many(sim, pods, &["a", "b", "c", "d"]);
+            // Several relists begin before the first one ends.
+            for call in STATUSES {
+                sim.fault(call, None, Fault::Slow(seconds(0.05)));
+            }
+            before = used();
+        })
+        .await;
+        node.wait(60.0, is_healthy).await.expect("all are seen");
+        took.push(used() - before);
+    }
+    assert!(took[1] < took[0] * 40, "{took:?}");
+}

@@ -74,8 +74,8 @@ impl From<OurCondition> for Kind {
 /// One write.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Write {
-    /// Our entry in the Node's conditions.
-    Condition(OurCondition, Entry),
+    /// Our entry in the Node's conditions, with the Node's UID.
+    Condition(OurCondition, Entry, Option<String>),
     /// A JSON Patch of the Node.
     Taint(Value),
     /// An event, with the Node's UID.
@@ -85,7 +85,7 @@ pub(crate) enum Write {
 impl Write {
     pub(crate) fn kind(&self) -> Kind {
         match self {
-            Self::Condition(which, _) => Kind::from(*which),
+            Self::Condition(which, ..) => Kind::from(*which),
             Self::Taint(_) => Kind::Taint,
             Self::Event(..) => Kind::Event,
         }
@@ -226,7 +226,8 @@ impl Plan {
                     .is_some_and(|due| now.instant >= due)
                 && let Some(entry) = condition.entry(now.wall)
             {
-                return Some(Write::Condition(*which, entry));
+                let uid = node.map(|node| node.metadata.uid.clone());
+                return Some(Write::Condition(*which, entry, uid));
             }
         }
         if may(Kind::Taint)
@@ -238,6 +239,14 @@ impl Plan {
         let event = self.episodes.as_ref()?.next()?;
         let is_due = self.events_due.is_some_and(|due| now.instant >= due);
         (is_due && may(Kind::Event)).then(|| Write::Event(event.clone(), uid.clone()))
+    }
+
+    /// The Node's UID, if the Node is known.
+    fn uid(&self) -> Option<String> {
+        match &self.node {
+            KnownNode::Exists(node) => Some(node.metadata.uid.clone()),
+            KnownNode::NotRead | KnownNode::Deleted | KnownNode::Unreadable => None,
+        }
     }
 
     /// When [`Self::next`] may return another result without a new input.
@@ -259,7 +268,13 @@ impl Plan {
     pub(crate) fn written(&mut self, write: &Write, now: Instant) {
         self.backoff(write.kind()).succeeded();
         match write {
-            Write::Condition(which, entry) => {
+            // The Node was recreated meanwhile: the answer does not show to which one it was written.
+            Write::Condition(which, _, uid) if *uid != self.uid() => {
+                if let Some(condition) = self.conditions.get_mut(which) {
+                    condition.failed(now);
+                }
+            }
+            Write::Condition(which, entry, _) => {
                 let first_beat = HEARTBEAT.mul_f64(0.1 + 0.9 * self.rng.f64());
                 if let Some(condition) = self.conditions.get_mut(which) {
                     condition.written(entry, first_beat, now);
@@ -276,7 +291,7 @@ impl Plan {
         let kind = write.kind();
         let is_refused_for_good = self.backoff(kind).failures() >= TRIES_BEFORE_MISSING_RIGHT;
         match (failure, write) {
-            (Failure::Conflict(_), Write::Condition(which, _)) => {
+            (Failure::Conflict(_), Write::Condition(which, ..)) => {
                 if let Some(condition) = self.conditions.get_mut(which) {
                     condition.set_foreign_owner(now);
                 }
@@ -286,7 +301,7 @@ impl Plan {
                 Failure::Forbidden(..) | Failure::Unauthorized | Failure::Invalid(_),
                 Write::Condition(..),
             ) => {}
-            (_, Write::Condition(which, _)) => {
+            (_, Write::Condition(which, ..)) => {
                 if let Some(condition) = self.conditions.get_mut(which) {
                     condition.failed(now);
                 }

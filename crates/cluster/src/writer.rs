@@ -342,7 +342,7 @@ fn log_subject(kind: Kind) -> &'static str {
 
 async fn perform(api: Api, write: Write) -> Outcome {
     match write {
-        Write::Condition(which, entry) => api.apply(which, &entry).await,
+        Write::Condition(which, entry, _) => api.apply(which, &entry).await,
         Write::Taint(patch) => api.patch(&patch).await,
         Write::Event(event, node_uid) => api.record(&event, &node_uid).await,
     }

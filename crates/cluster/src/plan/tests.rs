@@ -189,3 +189,18 @@ async fn to_a_recreated_node_everything_is_written_at_once_despite_earlier_failu
         assert!(writes.contains(&kind), "{writes:?}");
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_was_being_written_when_the_node_was_recreated_is_written_to_the_new_one() {
+    let began = Instant::now();
+    let mut plan = plan(1, 1, began);
+    plan.on_report(&report("Healthy", "AllSeen"), at(began, 0.0));
+    let write = plan.next(at(began, 1.0)).expect("the condition is due");
+    let json = json!({"metadata": {"name": "n", "uid": "another"}});
+    let another = NodeChange::Exists(serde_json::from_value(json).unwrap());
+    plan.on_node(another, at(began, 1.1));
+    // The answer does not show to which of them it was written.
+    plan.written(&write, at(began, 1.2).instant);
+    assert_eq!(written(&mut plan, began, 1.3), [Kind::Condition]);
+    assert_eq!(written(&mut plan, began, 1.4), []);
+}

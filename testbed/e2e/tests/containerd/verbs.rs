@@ -30,12 +30,20 @@ fn sentence(finding: &Value) -> &str {
 /// The culprit's process is continued, as the finding advises.
 #[track_caller]
 fn follow_advice(finding: &Value) {
+    signal("-CONT", finding);
+}
+
+/// The culprit's process gets this signal, as the finding advises.
+#[track_caller]
+fn signal(signal: &str, finding: &Value) {
     let pid = finding["culprit"]["pid"].as_u64().expect("a process");
     let advice = finding["advice"][0].as_str().unwrap_or_default();
-    assert!(advice.contains(&format!("`kill -CONT {pid}`")), "{advice}");
-    let pid = pid.to_string();
-    let continued = Command::new("kill").args(["-CONT", &pid]).status();
-    assert!(continued.unwrap().success());
+    let command = format!("`kill {signal} {pid}`");
+    assert!(advice.contains(&command), "{advice}");
+    let sent = Command::new("kill")
+        .args([signal, &pid.to_string()])
+        .status();
+    assert!(sent.unwrap().success());
 }
 
 /// Waits until the doctor finds nothing any more.
@@ -169,7 +177,20 @@ async fn a_containerd_that_waits_for_leftover_shims_before_it_listens_is_named_w
         "{says}"
     );
     found.into_iter().for_each(follow_advice);
-    until_well(&testbed).await;
+    // containerd may have given up a shim before it was continued. It then lists the pod as ended, although
+    // its processes live on.
+    let begun = Instant::now();
+    loop {
+        let report = doctor(&testbed);
+        if report["verdict"] == "ok" || begun.elapsed() > WAIT_LIMIT {
+            break;
+        }
+        let left = findings(&report).into_iter();
+        left.filter(|found| found["cause"] == "container-not-dying")
+            .for_each(|found| signal("-KILL", found));
+        tokio::time::sleep(Duration::from_millis(500)).await;
+    }
+    assert_well(&doctor(&testbed));
     let there = driver.pods().await.unwrap();
     assert!(there.iter().any(|pod| pod.name == "pod-3" && pod.ready));
 }

@@ -226,8 +226,7 @@ impl Plan {
                     .is_some_and(|due| now.instant >= due)
                 && let Some(entry) = condition.entry(now.wall)
             {
-                let uid = node.map(|node| node.metadata.uid.clone());
-                return Some(Write::Condition(*which, entry, uid));
+                return Some(Write::Condition(*which, entry, self.uid()));
             }
         }
         if may(Kind::Taint)

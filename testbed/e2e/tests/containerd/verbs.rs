@@ -48,9 +48,17 @@ fn signal(signal: &str, finding: &Value) {
 
 /// Waits until the doctor finds nothing any more.
 async fn until_well(testbed: &Testbed) {
+    until_well_with(testbed, |_| {}).await;
+}
+
+/// The same, and does something about each finding until then.
+async fn until_well_with(testbed: &Testbed, mend: impl Fn(&Value)) {
     let begun = Instant::now();
-    while doctor(testbed)["verdict"] != "ok" && begun.elapsed() < WAIT_LIMIT {
+    let mut report = doctor(testbed);
+    while report["verdict"] != "ok" && begun.elapsed() < WAIT_LIMIT {
+        findings(&report).into_iter().for_each(&mend);
         tokio::time::sleep(Duration::from_millis(500)).await;
+        report = doctor(testbed);
     }
     assert_well(&doctor(testbed));
 }
@@ -179,18 +187,12 @@ async fn a_containerd_that_waits_for_leftover_shims_before_it_listens_is_named_w
     found.into_iter().for_each(follow_advice);
     // containerd may have given up a shim before it was continued. It then lists the pod as ended, although
     // its processes live on.
-    let begun = Instant::now();
-    loop {
-        let report = doctor(&testbed);
-        if report["verdict"] == "ok" || begun.elapsed() > WAIT_LIMIT {
-            break;
+    until_well_with(&testbed, |found| {
+        if found["cause"] == "container-not-dying" {
+            signal("-KILL", found);
         }
-        let left = findings(&report).into_iter();
-        left.filter(|found| found["cause"] == "container-not-dying")
-            .for_each(|found| signal("-KILL", found));
-        tokio::time::sleep(Duration::from_millis(500)).await;
-    }
-    assert_well(&doctor(&testbed));
+    })
+    .await;
     let there = driver.pods().await.unwrap();
     assert!(there.iter().any(|pod| pod.name == "pod-3" && pod.ready));
 }

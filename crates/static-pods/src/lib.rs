@@ -19,7 +19,6 @@ pub mod backoff;
 pub mod completion;
 pub mod decide;
 pub mod folder;
-pub mod garbage;
 pub mod logs;
 pub mod manifest;
 pub mod pods;

@@ -2,7 +2,8 @@
 
 use tokio::time::Instant;
 
-use super::step::Attempt;
+use super::step::{Attempt, Outcome};
+use super::why::Why;
 
 /// The attempts of one name.
 #[derive(Clone, Debug, Default)]
@@ -24,6 +25,17 @@ pub(super) enum Creation {
     Lost { since: Instant },
 }
 
+impl Creation {
+    /// Why the next creation has to wait, if it has to.
+    pub(super) fn wait(self) -> Option<Why> {
+        match self {
+            Self::Idle => None,
+            Self::Outstanding { .. } => Some(Why::ContainerCreating),
+            Self::Lost { .. } => Some(Why::AnswerLost),
+        }
+    }
+}
+
 impl Attempts {
     /// Notes that this attempt exists or existed.
     pub(super) fn note_existing(&mut self, attempt: u32) {
@@ -43,23 +55,17 @@ impl Attempts {
         self.creation = Creation::Outstanding { attempt };
     }
 
-    /// Notes the answer of the call. Returns whether it was still outstanding.
-    pub(super) fn answered(&mut self, attempt: Attempt) -> bool {
+    /// Notes the outcome of the call. Returns whether it was still outstanding.
+    pub(super) fn ended(&mut self, attempt: Attempt, outcome: &Outcome, now: Instant) -> bool {
         let attempt = attempt.number();
-        let is_awaited = self.creation == (Creation::Outstanding { attempt });
-        if is_awaited {
-            self.creation = Creation::Idle;
+        let was_outstanding = self.creation == (Creation::Outstanding { attempt });
+        if was_outstanding {
+            self.creation = match outcome {
+                Outcome::Created(_) | Outcome::Failed(_) => Creation::Idle,
+                _ => Creation::Lost { since: now },
+            };
         }
-        is_awaited
-    }
-
-    /// Notes that no answer will arrive. Returns whether the call was still outstanding.
-    pub(super) fn lost(&mut self, attempt: Attempt, now: Instant) -> bool {
-        let is_awaited = self.answered(attempt);
-        if is_awaited {
-            self.creation = Creation::Lost { since: now };
-        }
-        is_awaited
+        was_outstanding
     }
 
     /// Notes a complete view as of `as_of`, whose attempts were passed to [`Self::note_existing`].

@@ -8,51 +8,43 @@
 //! ```
 
 use std::sync::Arc;
+use std::time::Duration;
 
-use pleg::model::id::Id;
-
-use super::attempts::Creation;
 use super::draft::Draft;
 use super::memory::Memory;
-use super::slot::{Image, KnownContainer, Life, Slot, Start};
+use super::sandboxes::KnownSandbox;
+use super::slot::{Image, KnownContainer, Life, Slot};
 use super::step::Step;
-use super::view::Visibility;
 use super::why::Why;
 use crate::probe::{FailedProbe, Health, ProbeKind};
 use crate::spec::{ContainerSpec, PodSpec, PullPolicy, RestartPolicy, Role};
 
-/// The sandbox in which containers are created.
-pub(super) struct TargetSandbox<'a> {
-    pub(super) sandbox: &'a Id,
-    pub(super) attempt: u32,
-}
-
 impl Memory {
-    /// Plans the next step for a container of a pod that must run.
+    /// Plans the next step for a container of a pod that must run in `sandbox`.
     pub(super) fn plan_container(
         &self,
         (pod, spec): (&PodSpec, &ContainerSpec),
-        target: &TargetSandbox,
+        sandbox: &KnownSandbox,
         health: &Health,
         draft: &mut Draft,
     ) {
         let name: Arc<str> = spec.name.as_str().into();
-        let empty = Slot::new();
+        let empty = Slot::new(&name);
         let slot = self.slots.get(&name).unwrap_or(&empty);
-        for (id, known) in slot.others() {
-            if self.visibility == Visibility::Blind || self.why_unobserved(id).is_some() {
+        for other in slot.others() {
+            if !self.can_observe() || self.why_unobserved(other).is_some() {
                 continue;
             }
-            if known.life.is_live() {
-                self.kill(&name, id, known, (pod, spec), Why::SecondContainer, draft);
+            if other.life.is_live() {
+                kill(other, (pod, spec), Why::SecondContainer, draft);
             } else {
-                self.remove(&name, id, known, Why::SecondContainer, draft);
+                draft.remove(other, Why::SecondContainer);
             }
         }
-        let Some((id, known)) = slot.current() else {
-            return self.create(&name, spec, slot, target, Why::ContainerAdded, draft);
+        let Some(known) = slot.current() else {
+            return self.create(spec, slot, sandbox, Why::ContainerAdded, draft);
         };
-        if let Some(why) = self.why_unobserved(id) {
+        if let Some(why) = self.why_unobserved(known) {
             return draft.container_waits(&name, why.clone());
         }
         match known.life {
@@ -64,199 +56,104 @@ impl Memory {
                     draft.container_waits(&name, Why::ExitCodePending);
                 } else if needs_restart(pod.restart_policy, spec.role, known) {
                     let why = Why::ContainerDied { exit_code: code };
-                    self.create(&name, spec, slot, target, why, draft);
+                    self.create(spec, slot, sandbox, why, draft);
                 }
             }
-            Life::Created => self.start(&name, id, known, draft),
+            Life::Created => self.start(known, draft),
             Life::Running => {
-                if let Some(failed) = health.failed(id)
-                    && self.visibility != Visibility::Blind
+                if let Some(failed) = health.failed(&known.id)
+                    && self.can_observe()
                 {
-                    let why = reason_for(failed);
-                    self.kill(&name, id, known, (pod, spec), why, draft);
+                    kill(known, (pod, spec), reason_for(failed), draft);
                 }
             }
-            Life::Unknown => self.resolve_unknown(&name, id, known, (pod, spec), draft),
+            Life::Unknown if !self.can_observe() || !known.is_fresh() => {
+                draft.container_waits(&name, Why::NotSeen);
+            }
+            Life::Unknown if known.was_stopped => draft.remove(known, Why::StateUnknown),
+            Life::Unknown => kill(known, (pod, spec), Why::StateUnknown, draft),
         }
     }
 
     fn create(
         &self,
-        name: &Arc<str>,
         spec: &ContainerSpec,
         slot: &Slot,
-        target: &TargetSandbox,
+        sandbox: &KnownSandbox,
         why: Why,
         draft: &mut Draft,
     ) {
-        match slot.attempts.creation() {
-            Creation::Outstanding { .. } => {
-                return draft.container_waits(name, Why::ContainerCreating);
-            }
-            Creation::Lost { .. } => return draft.container_waits(name, Why::AnswerLost),
-            Creation::Idle => {}
+        let name = &slot.name;
+        if let Some(why) = slot.attempts.creation().wait() {
+            return draft.container_waits(name, why);
         }
-        let current = slot.current().map(|(id, known)| (id, known.life));
-        if let Some((id, Life::Exited { exited_at, .. })) = current
-            && slot.waited_for.as_ref() != Some(id)
-        {
-            let (delay, until) = (slot.crashes.delay(exited_at), slot.crashes.until(exited_at));
-            if draft.now < until {
-                return draft.container_waits(name, Why::CrashLoopBackOff { until, delay });
-            }
+        if let Some(pause) = slot.pause(draft.now) {
+            return draft.container_waits(name, Why::CrashLoopBackOff(pause));
         }
         if let Some(failure) = slot.creations.blocked_by(draft.now) {
-            let (until, message) = (failure.until, failure.message.clone());
-            return draft.container_waits(name, Why::CreateContainerError { until, message });
+            return draft.container_waits(name, Why::CreateContainerError(failure.clone()));
         }
         let Some(attempt) = slot.vacancy(self.visibility) else {
             // Another container of this name must be removed first, or the pod is not observed.
             return draft.container_waits(name, Why::NotSeen);
         };
-        match &slot.image {
-            Image::Pulling => draft.container_waits(name, Why::ContainerCreating),
-            Image::Present(image) => draft.step(
-                Step::CreateContainer {
-                    container: name.clone(),
-                    attempt,
-                    sandbox: target.sandbox.clone(),
-                    sandbox_attempt: target.attempt,
-                    image: image.clone(),
-                    after: current.map(|(id, _)| id.clone()),
-                },
-                why,
-            ),
+        let step = match &slot.image {
+            Image::Pulling => return draft.container_waits(name, Why::ContainerCreating),
+            Image::Present(image) => Step::CreateContainer {
+                container: name.clone(),
+                attempt,
+                sandbox: sandbox.id.clone(),
+                sandbox_attempt: sandbox.attempt,
+                image: image.clone(),
+                after: slot.current().map(|known| known.id.clone()),
+            },
             image @ (Image::Unchecked | Image::Expected) => {
-                match slot.pulls.blocked_by(draft.now) {
-                    Some(failure) => {
-                        let (until, message) = (failure.until, failure.message.clone());
-                        draft.container_waits(name, Why::ImagePullBackOff { until, message });
-                    }
-                    None => draft.step(
-                        Step::EnsureImage {
-                            container: name.clone(),
-                            image: spec.image.clone(),
-                            policy: match (image, spec.pull_policy) {
-                                (Image::Expected, PullPolicy::Always) => PullPolicy::IfNotPresent,
-                                (_, policy) => policy,
-                            },
-                        },
-                        why,
-                    ),
+                if let Some(failure) = slot.pulls.blocked_by(draft.now) {
+                    return draft.container_waits(name, Why::ImagePullBackOff(failure.clone()));
+                }
+                Step::EnsureImage {
+                    container: name.clone(),
+                    image: spec.image.clone(),
+                    policy: match (image, spec.pull_policy) {
+                        (Image::Expected, PullPolicy::Always) => PullPolicy::IfNotPresent,
+                        (_, policy) => policy,
+                    },
                 }
             }
-        }
+        };
+        draft.step(step, why);
     }
 
-    fn start(&self, name: &Arc<str>, id: &Id, known: &KnownContainer, draft: &mut Draft) {
-        if self.visibility == Visibility::Blind {
-            return draft.container_waits(name, Why::NotSeen);
-        }
-        if known.start == Start::Refused {
-            if known.is_fresh() {
-                let message = known.retry.message().cloned().unwrap_or_default();
-                self.remove(name, id, known, Why::StartFailed { message }, draft);
-            } else {
-                // The runtime may report it as exited.
-                draft.container_waits(name, Why::NotSeen);
-            }
-            return;
-        }
-        let why = if known.is_ours {
-            Why::ContainerCreated
-        } else {
-            Why::LeftUnstarted
-        };
-        if can_begin_step(name, known, draft) {
+    fn start(&self, known: &KnownContainer, draft: &mut Draft) {
+        // A container whose start was refused may be reported as exited by the next view.
+        if !self.can_observe() || (known.start_refused && !known.is_fresh()) {
+            draft.container_waits(&known.name, Why::NotSeen);
+        } else if known.start_refused {
+            let message = known.retry.message().cloned().unwrap_or_default();
+            draft.remove(known, Why::StartFailed(message));
+        } else if draft.can_begin_step(known) {
             let step = Step::StartContainer {
-                container: name.clone(),
-                id: id.clone(),
+                container: known.name.clone(),
+                id: known.id.clone(),
                 attempt: known.attempt,
             };
-            draft.step(step, why);
-        }
-    }
-
-    /// Plans the next step for a container in an unknown state: it is stopped, and removed if its
-    /// state stays unknown.
-    pub(super) fn resolve_unknown(
-        &self,
-        name: &Arc<str>,
-        id: &Id,
-        known: &KnownContainer,
-        (pod, spec): (&PodSpec, &ContainerSpec),
-        draft: &mut Draft,
-    ) {
-        if self.visibility == Visibility::Blind || !known.is_fresh() {
-            draft.container_waits(name, Why::NotSeen);
-        } else if known.was_stopped {
-            self.remove(name, id, known, Why::StateUnknown, draft);
-        } else {
-            self.kill(name, id, known, (pod, spec), Why::StateUnknown, draft);
-        }
-    }
-
-    fn kill(
-        &self,
-        name: &Arc<str>,
-        id: &Id,
-        known: &KnownContainer,
-        (pod, spec): (&PodSpec, &ContainerSpec),
-        why: Why,
-        draft: &mut Draft,
-    ) {
-        if known.was_stopped && !known.is_fresh() {
-            return draft.container_waits(name, Why::NotSeen);
-        }
-        if can_begin_step(name, known, draft) {
-            let step = Step::KillContainer {
-                container: name.clone(),
-                id: id.clone(),
-                grace: grace(pod, spec, &why),
-                // A command can only run in a running container.
-                pre_stop: spec
-                    .pre_stop
-                    .clone()
-                    .filter(|_| known.life == Life::Running),
+            let why = match known.is_ours {
+                true => Why::ContainerCreated,
+                false => Why::LeftUnstarted,
             };
             draft.step(step, why);
         }
     }
-
-    pub(super) fn remove(
-        &self,
-        name: &Arc<str>,
-        id: &Id,
-        known: &KnownContainer,
-        why: Why,
-        draft: &mut Draft,
-    ) {
-        if can_begin_step(name, known, draft) {
-            draft.step(removal(name, id, known), why);
-        }
-    }
 }
 
-pub(super) fn removal(name: &Arc<str>, id: &Id, known: &KnownContainer) -> Step {
-    Step::RemoveContainer {
-        container: name.clone(),
-        id: id.clone(),
-        attempt: known.attempt,
-    }
-}
-
-/// Whether a step with a container may start: no other step with it is in progress, and none failed
-/// recently. If one failed recently, this notes the wait.
-pub(super) fn can_begin_step(name: &Arc<str>, known: &KnownContainer, draft: &mut Draft) -> bool {
-    if known.operation.is_some() {
-        return false;
-    }
-    if let Some(failure) = known.retry.blocked_by(draft.now) {
-        let (until, message) = (failure.until, failure.message.clone());
-        draft.container_waits(name, Why::StopError { until, message });
-        return false;
-    }
-    true
+fn kill(
+    known: &KnownContainer,
+    (pod, spec): (&PodSpec, &ContainerSpec),
+    why: Why,
+    draft: &mut Draft,
+) {
+    let grace = grace_period(pod, spec, &why);
+    draft.kill(known, grace, spec.pre_stop.as_ref(), why);
 }
 
 /// Whether a container that has exited must be restarted.
@@ -284,16 +181,16 @@ fn needs_exit_code(policy: RestartPolicy, role: Role) -> bool {
 fn reason_for(failed: &FailedProbe) -> Why {
     let message = failed.message.clone();
     match failed.kind {
-        ProbeKind::Startup => Why::StartupFailed { message },
-        ProbeKind::Liveness | ProbeKind::Readiness => Why::LivenessFailed { message },
+        ProbeKind::Startup => Why::StartupFailed(message),
+        ProbeKind::Liveness | ProbeKind::Readiness => Why::LivenessFailed(message),
     }
 }
 
 /// The grace period: that of the failed probe, if it has one, or that of the pod.
-fn grace(pod: &PodSpec, spec: &ContainerSpec, why: &Why) -> std::time::Duration {
+fn grace_period(pod: &PodSpec, spec: &ContainerSpec, why: &Why) -> Duration {
     let probe = match why {
-        Why::LivenessFailed { .. } => spec.probes.liveness.as_ref(),
-        Why::StartupFailed { .. } => spec.probes.startup.as_ref(),
+        Why::LivenessFailed(_) => spec.probes.liveness.as_ref(),
+        Why::StartupFailed(_) => spec.probes.startup.as_ref(),
         _ => None,
     };
     let own = probe.and_then(|probe| probe.grace_period);

@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::time::Instant;
 
 use super::retry::Retry;
+use super::slot::{KnownContainer, Life};
 use super::step::{Planned, Step};
 use super::why::Why;
 
@@ -37,23 +39,62 @@ impl Draft {
 
     pub(super) fn step(&mut self, step: Step, why: Why) {
         if let Some(container) = step.container() {
-            let container = container.clone();
-            self.containers
-                .entry(container)
-                .or_insert(Why::ContainerCreating);
+            let waits = self.containers.entry(container.clone());
+            waits.or_insert(Why::ContainerCreating);
         }
         self.steps.push(Planned { step, why });
     }
 
-    /// Adds a step that ends the pod, or a wait if the last attempt failed recently.
+    /// Adds a step that ends a sandbox or removes the volumes, or a wait if the last attempt failed
+    /// recently.
     pub(super) fn end_step(&mut self, step: Step, retry: &Retry, why: &Why) {
         match retry.blocked_by(self.now) {
-            Some(failure) => {
-                let (until, message) = (failure.until, failure.message.clone());
-                self.sandbox_waits(Why::StopError { until, message });
-            }
+            Some(failure) => self.sandbox_waits(Why::StopError(failure.clone())),
             None => self.step(step, why.clone()),
         }
+    }
+
+    /// Adds the kill of a container, or a wait. `pre_stop` is the command of its hook.
+    pub(super) fn kill(
+        &mut self,
+        known: &KnownContainer,
+        grace: Duration,
+        pre_stop: Option<&Vec<String>>,
+        why: Why,
+    ) {
+        if known.was_stopped && !known.is_fresh() {
+            self.container_waits(&known.name, Why::NotSeen);
+        } else if self.can_begin_step(known) {
+            // A command can only run in a running container.
+            let pre_stop = pre_stop.filter(|_| known.life == Life::Running);
+            let step = Step::KillContainer {
+                container: known.name.clone(),
+                id: known.id.clone(),
+                grace,
+                pre_stop: pre_stop.cloned(),
+            };
+            self.step(step, why);
+        }
+    }
+
+    /// Adds the removal of a container, or a wait.
+    pub(super) fn remove(&mut self, known: &KnownContainer, why: Why) {
+        if self.can_begin_step(known) {
+            self.step(known.removal(), why);
+        }
+    }
+
+    /// Whether a step with a container may start: no other step with it is in progress, and none
+    /// failed recently. If one failed recently, this notes the wait.
+    pub(super) fn can_begin_step(&mut self, known: &KnownContainer) -> bool {
+        if known.operation.is_some() {
+            return false;
+        }
+        let failure = known.retry.blocked_by(self.now);
+        if let Some(failure) = failure {
+            self.container_waits(&known.name, Why::StopError(failure.clone()));
+        }
+        failure.is_none()
     }
 
     /// Notes why the sandbox waits.
@@ -69,15 +110,9 @@ impl Draft {
     }
 
     fn note(&mut self, why: &Why) {
-        match why {
-            Why::NotSeen | Why::AnswerLost => self.needs_view = true,
-            Why::CrashLoopBackOff { until, .. }
-            | Why::SandboxBackOff { until, .. }
-            | Why::ImagePullBackOff { until, .. }
-            | Why::CreateContainerError { until, .. }
-            | Why::CreateSandboxError { until, .. }
-            | Why::StopError { until, .. } => self.wake(*until),
-            _ => {}
+        self.needs_view |= matches!(why, Why::NotSeen | Why::AnswerLost);
+        if let Some(until) = why.until() {
+            self.wake(until);
         }
     }
 

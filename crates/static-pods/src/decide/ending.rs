@@ -11,14 +11,11 @@
 //! For a pod that has finished by itself only steps 1 to 3 are done, so that its dead containers
 //! can be inspected.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use pleg::model::id::Id;
 use serde::{Deserialize, Serialize};
 
 use super::attempts::Creation;
-use super::container::can_begin_step;
 use super::draft::Draft;
 use super::memory::{Memory, Volumes};
 use super::slot::{KnownContainer, Life};
@@ -108,26 +105,18 @@ impl Memory {
         if !self.can_observe() || !self.stop_all(pod, why, draft) {
             return;
         }
-        for (name, slot) in &self.slots {
-            let rest = slot.known.iter();
-            for (id, known) in rest.filter(|(_, known)| !known.life.is_over()) {
-                if self.why_unobserved(id).is_none() {
-                    self.remove(name, id, known, why.clone(), draft);
-                }
+        for known in self.containers().filter(|known| !known.life.is_over()) {
+            if self.why_unobserved(known).is_none() {
+                draft.remove(known, why.clone());
             }
         }
     }
 
     pub(super) fn is_gone(&self) -> bool {
-        self.volumes == Volumes::Removed && self.is_empty()
-    }
-
-    fn is_empty(&self) -> bool {
-        let is_idle = |creation| creation == Creation::Idle;
-        let mut slots = self.slots.values();
-        self.sandboxes.known.is_empty()
-            && is_idle(self.sandboxes.attempts.creation())
-            && slots.all(|slot| slot.known.is_empty() && is_idle(slot.attempts.creation()))
+        self.volumes == Volumes::Removed
+            && self.sandboxes.known.is_empty()
+            && self.containers().next().is_none()
+            && self.creations().all(|it| it == Creation::Idle)
     }
 
     /// Plans the kills of live containers. Returns whether there is no container left to kill.
@@ -135,91 +124,64 @@ impl Memory {
         // No deadline if the grace period is too long for an `Instant`.
         let since = self.ending_since;
         let deadline = since.and_then(|since| since.checked_add(pod.grace_period));
-        // The live containers with their turn: 0 for all that are not sidecars.
+        let is_late = deadline.is_some_and(|deadline| draft.now >= deadline);
+        // 0 for all that are not sidecars.
         let sidecars = pod.containers.iter().filter(|last| last.is_sidecar).count();
         let turn = |name: &str| pod.sidecar(name).map_or(0, |place| sidecars - place);
-        let rest = self.slots.iter().flat_map(|(name, slot)| {
-            let rest = slot.live().filter(|(_, known)| !is_stopped(known));
-            let turn = turn(name);
-            rest.map(move |(id, known)| (turn, name, id, known))
-        });
-        let mut rest: Vec<_> = rest.collect();
-        rest.sort_by_key(|(turn, ..)| *turn);
-        let Some((first, ..)) = rest.first().copied() else {
+        let rest = self.containers();
+        let rest = rest.filter(|known| known.life.is_live() && !is_stopped(known));
+        let mut rest: Vec<_> = rest.map(|known| (turn(&known.name), known)).collect();
+        rest.sort_by_key(|(turn, _)| *turn);
+        let Some((first, _)) = rest.first().copied() else {
             return true;
         };
-        for (turn, name, id, known) in rest {
+        for (turn, known) in rest {
             // Sidecars wait for the containers before them, but not beyond the pod's grace period.
-            let is_late = deadline.is_some_and(|deadline| draft.now >= deadline);
             if turn > first && !is_late {
                 if let Some(deadline) = deadline {
                     draft.wake(deadline);
                 }
-                draft.container_waits(name, Why::Terminating);
-            } else if let Some(why) = self.why_unobserved(id) {
-                draft.container_waits(name, why.clone());
+                draft.container_waits(&known.name, Why::Terminating);
+            } else if let Some(why) = self.why_unobserved(known) {
+                draft.container_waits(&known.name, why.clone());
             } else {
-                self.kill_last(pod, name, id, known, why, draft);
+                let grace = self.grace_left(pod.grace_period, draft.now);
+                let last = pod.of(&known.name);
+                let pre_stop = last.and_then(|last| last.pre_stop.as_ref());
+                draft.kill(known, grace, pre_stop, why.clone());
             }
         }
         false
     }
 
-    fn kill_last(
-        &self,
-        pod: &Termination,
-        name: &Arc<str>,
-        id: &Id,
-        known: &KnownContainer,
-        why: &Why,
-        draft: &mut Draft,
-    ) {
-        let pre_stop = pod.of(name).and_then(|last| last.pre_stop.clone());
-        if can_begin_step(name, known, draft) {
-            let step = Step::KillContainer {
-                container: name.clone(),
-                id: id.clone(),
-                grace: self.grace_left(pod.grace_period, draft.now),
-                pre_stop: pre_stop.filter(|_| known.life == Life::Running),
-            };
-            draft.step(step, why.clone());
-        }
-    }
-
     /// Whether something of the pod is being created or may have been created.
     fn is_creating(&self, draft: &mut Draft) -> bool {
-        let slots = self.slots.values().map(|slot| &slot.attempts);
-        let mut creations = slots
-            .chain([&self.sandboxes.attempts])
-            .map(|attempts| attempts.creation())
-            .filter(|creation| *creation != Creation::Idle);
-        let creation = creations.next();
+        let creation = self.creations().find(|it| *it != Creation::Idle);
         draft.needs_view |= matches!(creation, Some(Creation::Lost { .. }));
         creation.is_some()
     }
 
     /// Plans the removal of all containers. Returns whether none exists.
     fn remove_containers(&self, why: &Why, draft: &mut Draft) -> bool {
-        let mut is_done = true;
-        for (name, slot) in &self.slots {
-            for (id, known) in &slot.known {
-                is_done = false;
-                if let Some(unobserved) = self.why_unobserved(id) {
-                    draft.container_waits(name, unobserved.clone());
-                } else {
-                    self.remove(name, id, known, why.clone(), draft);
-                }
-            }
+        for known in self.containers() {
+            self.remove_observed(known, why, draft);
         }
-        is_done
+        self.containers().next().is_none()
+    }
+
+    /// Plans the removal of a container, which waits while the container is unobserved.
+    pub(super) fn remove_observed(&self, known: &KnownContainer, why: &Why, draft: &mut Draft) {
+        match self.why_unobserved(known) {
+            Some(unobserved) => draft.container_waits(&known.name, unobserved.clone()),
+            None => draft.remove(known, why.clone()),
+        }
     }
 
     /// Plans the removal of all sandboxes. Returns whether none exists.
     fn remove_sandboxes(&self, why: &Why, draft: &mut Draft) -> bool {
-        for (id, known) in &self.sandboxes.known {
-            if !known.is_busy {
-                draft.end_step(Step::RemoveSandbox { id: id.clone() }, &known.retry, why);
-            }
+        for known in self.sandboxes.known.values().filter(|it| !it.is_busy) {
+            let id = known.id.clone();
+            draft.end_step(Step::RemoveSandbox { id }, &known.retry, why);
         }
         self.sandboxes.known.is_empty()
     }
@@ -228,9 +190,7 @@ impl Memory {
     fn remove_volumes(&self, why: &Why, draft: &mut Draft) {
         if self.visibility != Visibility::Complete {
             draft.sandbox_waits(Why::NotSeen);
-            return;
-        }
-        if self.volumes == Volumes::Kept {
+        } else if self.volumes == Volumes::Kept {
             draft.end_step(Step::RemoveVolumes, &self.volume_errors, why);
         }
     }

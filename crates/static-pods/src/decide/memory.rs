@@ -15,7 +15,7 @@ use super::attempts::Creation;
 use super::phase::Phase;
 use super::retry::Retry;
 use super::sandboxes::Sandboxes;
-use super::slot::{Life, Slot};
+use super::slot::{KnownContainer, Life, Slot};
 use super::view::{Extent, View, Visibility};
 use super::why::Why;
 use crate::backoff::Policy;
@@ -92,17 +92,12 @@ impl Memory {
     /// The containers that run, for [`Prober::due`](crate::probe::Prober::due). `wall` is the time
     /// of day, from which the age of containers of an earlier run is computed.
     pub fn running(&self, wall: WallTime) -> Vec<Running> {
-        let live = self
-            .slots
-            .iter()
-            .flat_map(|(name, slot)| slot.live().map(move |(id, known)| (name, id, known)));
-        let running = live.filter(|(.., known)| known.life == Life::Running);
-        let running = running.map(|(name, id, known)| {
-            let status = known.status.as_ref().filter(|_| !known.is_ours);
-            let started = status.and_then(|status| status.started_at);
+        let running = self.containers().filter(|it| it.life == Life::Running);
+        let running = running.map(|known| {
+            let started = known.started_at().filter(|_| !known.is_ours);
             Running {
-                name: name.clone(),
-                id: id.clone(),
+                name: known.name.clone(),
+                id: known.id.clone(),
                 age: started.map_or(Duration::ZERO, |started| wall.since(started)),
             }
         });
@@ -110,7 +105,24 @@ impl Memory {
     }
 
     pub(super) fn slot(&mut self, name: &Arc<str>) -> &mut Slot {
-        self.slots.entry(name.clone()).or_insert_with(Slot::new)
+        let slot = self.slots.entry(name.clone());
+        slot.or_insert_with(|| Slot::new(name))
+    }
+
+    /// All containers of the pod, by name.
+    pub(super) fn containers(&self) -> impl Iterator<Item = &KnownContainer> {
+        self.slots.values().flat_map(|slot| slot.known.values())
+    }
+
+    /// The last creation of each name and of the sandbox.
+    pub(super) fn creations(&self) -> impl Iterator<Item = Creation> {
+        let slots = self.slots.values().map(|slot| &slot.attempts);
+        let attempts = slots.chain([&self.sandboxes.attempts]);
+        attempts.map(|attempts| attempts.creation())
+    }
+
+    pub(super) fn can_observe(&self) -> bool {
+        self.visibility != Visibility::Blind
     }
 
     /// Applies a view.
@@ -150,8 +162,8 @@ impl Memory {
     }
 
     /// Why this container is unobserved, if it is.
-    pub(super) fn why_unobserved(&self, id: &Id) -> Option<&Why> {
-        self.unobserved.get(id)
+    pub(super) fn why_unobserved(&self, known: &KnownContainer) -> Option<&Why> {
+        self.unobserved.get(&known.id)
     }
 
     /// Whether there was a complete view.
@@ -163,24 +175,21 @@ impl Memory {
     /// another client. A newer complete view may have shown that an unknown id is gone.
     fn may_exist(&self, id: &Id, as_of: Option<Instant>) -> bool {
         let removed = self.removed.get(id).copied();
-        let mut containers = self.slots.values();
-        let is_known = self.sandboxes.known.contains_key(id)
-            || containers.any(|slot| slot.known.contains_key(id));
+        let is_known =
+            self.sandboxes.known.contains_key(id) || self.containers().any(|it| it.id == *id);
         as_of > removed.max(Some(self.created_at)) && (is_known || as_of >= self.complete_as_of)
     }
 
     /// The time after which a complete view is needed, if one is.
     pub(super) fn needs_view_after(&self) -> Option<Instant> {
-        let slots = self.slots.values().map(|slot| &slot.attempts);
-        let attempts = slots.chain([&self.sandboxes.attempts]);
-        let lost = attempts.filter_map(|attempts| match attempts.creation() {
+        let lost = self.creations().filter_map(|creation| match creation {
             Creation::Lost { since } => Some(since),
             _ => None,
         });
         let first = self.complete_as_of.is_none().then_some(self.created_at);
         let ended = self
             .last_action
-            .filter(|last_action| self.complete_as_of < Some(*last_action));
+            .filter(|_| self.complete_as_of < self.last_action);
         lost.chain(first).chain(ended).max()
     }
 

@@ -51,6 +51,7 @@ pub(crate) use memory::MIN_GRACE_PERIOD;
 pub use memory::Memory;
 pub use phase::Phase;
 pub use report::{ContainerReport, ContainerView, Exit, Report};
+pub use retry::{Failure, Pause};
 pub use step::{Attempt, Outcome, Planned, Step};
 pub use view::{View, Visibility};
 pub use why::Why;

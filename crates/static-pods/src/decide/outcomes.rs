@@ -12,7 +12,7 @@ use pleg::model::id::Id;
 use tokio::time::Instant;
 
 use super::memory::{Memory, Volumes};
-use super::slot::{Image, Operation, Start};
+use super::slot::{Image, Operation};
 use super::step::{Outcome, Planned, Step};
 use super::why::Why;
 
@@ -24,15 +24,10 @@ impl Memory {
                 self.sandboxes.note_restart(now);
                 self.sandboxes.attempts.begin(*attempt);
             }
-            Step::StopSandbox { id } => {
+            Step::StopSandbox { id } | Step::RemoveSandbox { id } => {
                 if let Some(known) = self.sandboxes.known.get_mut(id) {
                     known.is_busy = true;
                     known.is_discarded = true;
-                }
-            }
-            Step::RemoveSandbox { id } => {
-                if let Some(known) = self.sandboxes.known.get_mut(id) {
-                    known.is_busy = true;
                 }
             }
             Step::EnsureImage { container, .. } => self.slot(container).image = Image::Pulling,
@@ -71,21 +66,13 @@ impl Memory {
         match step {
             Step::CreateSandbox { attempt } => {
                 let sandboxes = &mut self.sandboxes;
+                let was_outstanding = sandboxes.attempts.ended(*attempt, &outcome, now);
                 match outcome {
-                    Outcome::Created(id) => {
-                        sandboxes.attempts.answered(*attempt);
-                        sandboxes.created(id, *attempt, now);
+                    Outcome::Created(id) => sandboxes.created(id, *attempt, now),
+                    outcome if was_outstanding => {
+                        sandboxes.creations.failed(failure_message(outcome), now);
                     }
-                    Outcome::Failed(message) => {
-                        if sandboxes.attempts.answered(*attempt) {
-                            sandboxes.creations.failed(message, now);
-                        }
-                    }
-                    outcome => {
-                        if sandboxes.attempts.lost(*attempt, now) {
-                            sandboxes.creations.failed(failure_message(outcome), now);
-                        }
-                    }
+                    _ => {}
                 }
             }
             Step::StopSandbox { id } | Step::RemoveSandbox { id } => {
@@ -110,22 +97,18 @@ impl Memory {
                 ..
             } => {
                 let slot = self.slot(container);
+                let was_outstanding = slot.attempts.ended(*attempt, &outcome, now);
                 match outcome {
                     Outcome::Created(id) => {
-                        slot.attempts.answered(*attempt);
                         slot.created(id.clone(), *attempt, now);
                         self.sandbox_of.insert(id, sandbox.clone());
                     }
-                    Outcome::Failed(message) => {
-                        if slot.attempts.answered(*attempt) {
-                            slot.creation_failed(message, now);
-                        }
+                    // If the outcome is unknown, the next attempt is delayed too.
+                    outcome if was_outstanding => {
+                        slot.image = Image::Expected;
+                        slot.creations.failed(failure_message(outcome), now);
                     }
-                    outcome => {
-                        if slot.attempts.lost(*attempt, now) {
-                            slot.creation_failed(failure_message(outcome), now);
-                        }
-                    }
+                    _ => {}
                 }
             }
             Step::StartContainer { container, id, .. }
@@ -195,7 +178,7 @@ impl Memory {
             Outcome::Failed(message) => {
                 known.retry.failed(message.clone(), now);
                 if matches!(step, Step::StartContainer { .. }) {
-                    known.start = Start::Refused;
+                    known.start_refused = true;
                     slot.creations.failed(message, now);
                 }
             }

@@ -11,7 +11,7 @@ use super::draft::Draft;
 use super::memory::Memory;
 use super::phase::Phase;
 use super::run::Course;
-use super::slot::{KnownContainer, Life, Slot, Start};
+use super::slot::{KnownContainer, Life, Slot};
 use super::view::View;
 use super::why::Why;
 use crate::probe::Health;
@@ -116,7 +116,7 @@ impl Memory {
                     report.is_ready &= !is_over;
                     if container.role == Role::Init {
                         let current = slot.and_then(Slot::current);
-                        report.is_ready = current.is_some_and(|(_, it)| it.life.succeeded());
+                        report.is_ready = current.is_some_and(|it| it.life.succeeded());
                     } else {
                         is_ready &= report.is_ready;
                     }
@@ -159,14 +159,13 @@ impl Memory {
 
     /// Whether a container of the pod has a process or may have one.
     fn may_run(&self) -> bool {
-        let mut known = self.slots.values().flat_map(|slot| slot.known.values());
-        known.any(|known| known.life.is_live())
+        self.containers().any(|known| known.life.is_live())
     }
 
     /// The phase of a pod that is ending.
     fn last_phase(&self) -> Phase {
         let known = self.slots.values().filter_map(Slot::current);
-        let lives: Vec<_> = known.map(|(_, known)| known.life).collect();
+        let lives: Vec<_> = known.map(|known| known.life).collect();
         match self.wanted_phase {
             _ if self.may_run() => Phase::Running,
             // Not all of its containers have run.
@@ -186,47 +185,36 @@ impl Memory {
         draft: &Draft,
     ) -> ContainerReport {
         let current = slot.and_then(Slot::current);
-        let unobserved = current.and_then(|(id, _)| self.why_unobserved(id));
+        let unobserved = current.and_then(|known| self.why_unobserved(known));
         let dead = unobserved.filter(|why| **why == Why::ProcessDead);
         let waits = draft.containers.get(&name).or(dead).cloned();
-        let life = current.map(|(_, known)| known.life);
-        let waiting = |waits: &Option<Why>| {
-            ContainerView::Waiting(waits.clone().unwrap_or(Why::ContainerCreating))
-        };
-        let mut last_exit = slot.and_then(newest_exit);
-        let state = match (life, &waits) {
-            (Some(Life::Running), _) => ContainerView::Running {
-                since: current
-                    .and_then(|(_, known)| known.status.as_ref())
-                    .and_then(|status| status.started_at),
+        let state = match (current, &waits) {
+            (Some(known), _) if known.life == Life::Running => ContainerView::Running {
+                since: known.started_at(),
             },
-            (Some(Life::Unknown), _) => ContainerView::Waiting(Why::StateUnknown),
-            (Some(Life::Exited { .. }), None) => {
-                let exit = current.map(|(_, known)| exit_of(known));
-                // `state` contains it.
-                last_exit = None;
-                exit.map_or_else(|| waiting(&None), ContainerView::Terminated)
+            (Some(known), _) if known.life == Life::Unknown => {
+                ContainerView::Waiting(Why::StateUnknown)
             }
-            _ => waiting(&waits),
+            (Some(known), None) if known.life.is_over() => {
+                ContainerView::Terminated(exit_of(known))
+            }
+            (_, waits) => ContainerView::Waiting(waits.clone().unwrap_or(Why::ContainerCreating)),
         };
-        let is_ready = life == Some(Life::Running)
-            && dead.is_none()
-            && current.is_some_and(|(id, _)| health.is_ready(id, probes));
+        let is_running = matches!(state, ContainerView::Running { .. });
+        let is_terminated = matches!(state, ContainerView::Terminated(_));
+        let last_exited = slot.and_then(Slot::last_exited);
         ContainerReport {
             name,
-            id: current.map(|(id, _)| id.clone()),
+            id: current.map(|known| known.id.clone()),
+            is_ready: is_running
+                && dead.is_none()
+                && current.is_some_and(|known| health.is_ready(&known.id, probes)),
+            restarts: current.map_or(0, |known| known.attempt),
+            last_exit: last_exited.filter(|_| !is_terminated).map(exit_of),
             state,
             waits,
-            is_ready,
-            restarts: current.map_or(0, |(_, known)| known.attempt),
-            last_exit,
         }
     }
-}
-
-fn newest_exit(slot: &Slot) -> Option<Exit> {
-    let dead = slot.known.values().filter(|known| known.life.is_over());
-    dead.max_by_key(|known| known.attempt).map(exit_of)
 }
 
 fn exit_of(known: &KnownContainer) -> Exit {
@@ -239,9 +227,10 @@ fn exit_of(known: &KnownContainer) -> Exit {
         code,
         reason: status.and_then(|status| status.reason.clone()),
         finished_at: status.and_then(|status| status.finished_at),
-        message: match known.start {
-            Start::Refused => known.retry.message().cloned(),
-            Start::Untried => None,
-        },
+        message: known
+            .retry
+            .message()
+            .filter(|_| known.start_refused)
+            .cloned(),
     }
 }

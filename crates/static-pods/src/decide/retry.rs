@@ -1,7 +1,10 @@
-//! Failures of an operation, and when it can be retried.
+//! The pauses before an operation that failed is retried, and before a container or sandbox that ended is
+//! replaced.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use pleg::model::id::Id;
 use tokio::time::Instant;
 
 use crate::backoff::{Backoff, Policy};
@@ -13,11 +16,30 @@ pub(super) struct Retry {
     failure: Option<Failure>,
 }
 
-/// The last failure, and when the operation can be retried.
+/// The last failure of an operation.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Failure {
+    /// When the operation is retried.
+    pub until: Instant,
+    /// The message of the runtime or of this host.
+    pub message: Arc<str>,
+}
+
+/// The ends of the containers with one name, or of the sandboxes of a pod.
 #[derive(Clone, Debug)]
-pub(super) struct Failure {
-    pub(super) until: Instant,
-    pub(super) message: Arc<str>,
+pub(super) struct Restarts {
+    backoff: Backoff,
+    /// The container or sandbox that was replaced last. Its pause is over.
+    replaced: Option<Id>,
+}
+
+/// The pause before a container or sandbox that ended is replaced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pause {
+    /// How long it lasts in all.
+    pub length: Duration,
+    /// When it is over.
+    pub until: Instant,
 }
 
 impl Retry {
@@ -46,8 +68,34 @@ impl Retry {
         self.failure.as_ref().filter(|failure| now < failure.until)
     }
 
-    /// The last failure.
+    /// The message of the last failure.
     pub(super) fn message(&self) -> Option<&Arc<str>> {
         self.failure.as_ref().map(|failure| &failure.message)
+    }
+}
+
+impl Restarts {
+    pub(super) fn new() -> Self {
+        Self {
+            backoff: Backoff::new(Policy::CRASH_LOOP),
+            replaced: None,
+        }
+    }
+
+    /// The pause before `id` is replaced, which ended at `ended`; `None` if it is over.
+    pub(super) fn pause(&self, id: &Id, ended: Instant, now: Instant) -> Option<Pause> {
+        let pause = Pause {
+            length: self.backoff.delay(ended),
+            until: self.backoff.until(ended),
+        };
+        (self.replaced.as_ref() != Some(id) && now < pause.until).then_some(pause)
+    }
+
+    /// Notes that `id` is being replaced. The next pause is twice as long.
+    pub(super) fn note(&mut self, id: Id, ended: Instant, now: Instant) {
+        if self.replaced.as_ref() != Some(&id) {
+            self.backoff.note(ended, now);
+            self.replaced = Some(id);
+        }
     }
 }

@@ -9,10 +9,10 @@ use pleg::model::status::SandboxStatus;
 use tokio::time::Instant;
 
 use super::attempts::Attempts;
-use super::retry::Retry;
+use super::retry::{Pause, Restarts, Retry};
 use super::step::Attempt;
 use super::view::Visibility;
-use crate::backoff::{Backoff, Policy};
+use crate::backoff::Policy;
 
 /// The sandboxes of a pod.
 #[derive(Clone, Debug)]
@@ -20,14 +20,13 @@ pub(super) struct Sandboxes {
     pub(super) attempts: Attempts,
     pub(super) known: BTreeMap<Id, KnownSandbox>,
     pub(super) creations: Retry,
-    pub(super) crashes: Backoff,
-    /// The stopped sandbox whose back-off is over.
-    waited_for: Option<Id>,
+    restarts: Restarts,
 }
 
 /// A sandbox.
 #[derive(Clone, Debug)]
 pub(super) struct KnownSandbox {
+    pub(super) id: Id,
     pub(super) attempt: u32,
     pub(super) is_ready: bool,
     /// When it was first observed as not ready.
@@ -51,8 +50,7 @@ impl Sandboxes {
             attempts: Attempts::default(),
             known: BTreeMap::new(),
             creations: Retry::new(Policy::ERRORS),
-            crashes: Backoff::new(Policy::CRASH_LOOP),
-            waited_for: None,
+            restarts: Restarts::new(),
         }
     }
 
@@ -62,16 +60,15 @@ impl Sandboxes {
         if is_ready {
             self.attempts.note_created(shown.attempt);
         }
-        let known = self.known.entry(shown.id.clone());
-        let known = known.or_insert_with(|| KnownSandbox::new(shown.attempt, is_ready));
+        let known = self.entry(shown.id.clone(), shown.attempt, is_ready);
         let is_newer = as_of > known.last_action && as_of >= known.observed_as_of;
         // An old view is enough for a stop, because a stopped sandbox never runs again.
         if is_newer || !is_ready {
             known.is_ready = is_ready;
         }
-        known.dead_since = match (known.is_ready, known.dead_since) {
-            (true, _) => None,
-            (false, since) => since.or(Some(now)),
+        known.dead_since = match known.is_ready {
+            true => None,
+            false => known.dead_since.or(Some(now)),
         };
         if known.ips.is_empty() || is_newer {
             known.ips.clone_from(&shown.ips);
@@ -91,50 +88,55 @@ impl Sandboxes {
     pub(super) fn created(&mut self, id: Id, attempt: Attempt, now: Instant) {
         self.attempts.note_existing(attempt.number());
         self.creations.succeeded();
-        let known = self.known.entry(id);
-        let known = known.or_insert_with(|| KnownSandbox::new(attempt.number(), true));
+        let known = self.entry(id, attempt.number(), true);
         known.last_action = known.last_action.max(Some(now));
     }
 
-    pub(super) fn newest(&self) -> Option<(&Id, &KnownSandbox)> {
-        self.known.iter().max_by_key(|(_, known)| known.attempt)
+    pub(super) fn newest(&self) -> Option<&KnownSandbox> {
+        self.known.values().max_by_key(|known| known.attempt)
     }
 
-    /// When the newest sandbox stopped, if its back-off is not over.
-    pub(super) fn death(&self) -> Option<Instant> {
-        let (id, newest) = self.newest()?;
-        newest
-            .dead_since
-            .filter(|_| self.waited_for.as_ref() != Some(id))
-    }
-
-    /// Notes a new sandbox. The delay after it stops is twice as long.
+    /// Notes that the newest sandbox is being replaced.
     pub(super) fn note_restart(&mut self, now: Instant) {
-        if let Some(since) = self.death() {
-            self.crashes.note(since, now);
-            self.waited_for = self.newest().map(|(id, _)| id.clone());
+        if let Some((id, dead_since)) = self.death() {
+            self.restarts.note(id, dead_since, now);
         }
     }
 
-    pub(super) fn ready(&self) -> impl Iterator<Item = (&Id, &KnownSandbox)> {
-        let usable = |known: &KnownSandbox| known.is_ready && !known.is_discarded;
-        self.known.iter().filter(move |(_, known)| usable(known))
+    /// The pause before the newest sandbox is replaced, unless it is over.
+    pub(super) fn pause(&self, now: Instant) -> Option<Pause> {
+        let (id, dead_since) = self.death()?;
+        self.restarts.pause(&id, dead_since, now)
+    }
+
+    /// The newest sandbox and the time at which it stopped, if it has stopped.
+    fn death(&self) -> Option<(Id, Instant)> {
+        let newest = self.newest()?;
+        Some((newest.id.clone(), newest.dead_since?))
+    }
+
+    pub(super) fn ready(&self) -> impl Iterator<Item = &KnownSandbox> {
+        let known = self.known.values();
+        known.filter(|known| known.is_ready && !known.is_discarded)
     }
 
     /// The next attempt, if it is certain that no sandbox of the pod runs or is being created.
     pub(super) fn vacancy(&self, visibility: Visibility) -> Option<Attempt> {
         let is_vacant = self.known.values().all(|known| known.was_stopped);
-        let next = self.attempts.next().filter(|_| is_vacant);
-        match visibility {
-            Visibility::Complete | Visibility::KnownIdsOnly => next,
-            Visibility::Blind => None,
-        }
+        let next = self.attempts.next();
+        next.filter(|_| is_vacant && visibility != Visibility::Blind)
+    }
+
+    fn entry(&mut self, id: Id, attempt: u32, is_ready: bool) -> &mut KnownSandbox {
+        let known = self.known.entry(id.clone());
+        known.or_insert_with(|| KnownSandbox::new(id, attempt, is_ready))
     }
 }
 
 impl KnownSandbox {
-    fn new(attempt: u32, is_ready: bool) -> Self {
+    fn new(id: Id, attempt: u32, is_ready: bool) -> Self {
         Self {
+            id,
             attempt,
             is_ready,
             dead_since: None,
@@ -168,8 +170,7 @@ mod tests {
         assert_eq!(number(&sandboxes), Some(0));
         sandboxes.attempts.note_existing(4);
         let id = Id::from("one");
-        let known = KnownSandbox::new(4, false);
-        sandboxes.known.insert(id.clone(), known);
+        sandboxes.entry(id.clone(), 4, false);
         assert_eq!(number(&sandboxes), None, "it may still run");
         sandboxes.known.get_mut(&id).unwrap().was_stopped = true;
         assert_eq!(number(&sandboxes), Some(5));

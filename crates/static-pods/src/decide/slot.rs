@@ -9,18 +9,20 @@
 //! ```
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use pleg::model::id::Id;
 use pleg::model::listed::ContainerState;
 use pleg::model::status::ContainerStatus;
+use pleg::model::wall_time::WallTime;
 use tokio::time::Instant;
 
 use super::attempts::Attempts;
-use super::retry::Retry;
-use super::step::Attempt;
+use super::retry::{Pause, Restarts, Retry};
+use super::step::{Attempt, Step};
 use super::view::Visibility;
-use crate::backoff::{Backoff, Policy};
+use crate::backoff::Policy;
 
 /// How long to wait for an exit code that the runtime does not report yet: CRI-O reports it when it
 /// has read the exit file. After that the exit counts as a failure.
@@ -29,6 +31,7 @@ const EXIT_CODE_TIMEOUT: Duration = Duration::from_secs(5);
 /// The containers with one name.
 #[derive(Clone, Debug)]
 pub(super) struct Slot {
+    pub(super) name: Arc<str>,
     pub(super) attempts: Attempts,
     pub(super) known: BTreeMap<Id, KnownContainer>,
     pub(super) image: Image,
@@ -36,9 +39,7 @@ pub(super) struct Slot {
     pub(super) pulls: Retry,
     /// Failures to create.
     pub(super) creations: Retry,
-    pub(super) crashes: Backoff,
-    /// The exited container whose back-off is over.
-    pub(super) waited_for: Option<Id>,
+    restarts: Restarts,
 }
 
 /// Whether the runtime has the image for the next attempt.
@@ -49,12 +50,14 @@ pub(super) enum Image {
     /// again.
     Expected,
     Pulling,
-    Present(std::sync::Arc<str>),
+    Present(Arc<str>),
 }
 
 /// A container.
 #[derive(Clone, Debug)]
 pub(super) struct KnownContainer {
+    pub(super) name: Arc<str>,
+    pub(super) id: Id,
     pub(super) attempt: u32,
     pub(super) life: Life,
     /// The time of the newest view that contains it.
@@ -62,7 +65,8 @@ pub(super) struct KnownContainer {
     /// When our last operation on it ended.
     pub(super) last_action: Option<Instant>,
     pub(super) operation: Option<Operation>,
-    pub(super) start: Start,
+    /// Whether the runtime refused to start it.
+    pub(super) start_refused: bool,
     /// Whether the runtime has answered that it stopped the container.
     pub(super) was_stopped: bool,
     /// Whether it was killed because its state is unknown. As in the kubelet, it is then restarted
@@ -96,24 +100,16 @@ pub(super) enum Operation {
     Removing,
 }
 
-/// Whether a start failed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Start {
-    Untried,
-    /// The runtime refused.
-    Refused,
-}
-
 impl Slot {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(name: &Arc<str>) -> Self {
         Self {
+            name: name.clone(),
             attempts: Attempts::default(),
             known: BTreeMap::new(),
             image: Image::Unchecked,
             pulls: Retry::new(Policy::IMAGE_PULL),
             creations: Retry::new(Policy::ERRORS),
-            crashes: Backoff::new(Policy::CRASH_LOOP),
-            waited_for: None,
+            restarts: Restarts::new(),
         }
     }
 
@@ -127,8 +123,7 @@ impl Slot {
         self.attempts.note_existing(shown.attempt);
         self.attempts.note_created(shown.attempt);
         let life = Life::of(shown, now);
-        let known = self.known.entry(shown.id.clone());
-        let known = known.or_insert_with(|| KnownContainer::new(shown.attempt, life, false));
+        let known = self.entry(shown.id.clone(), shown.attempt, life);
         known.observe(shown, life, as_of);
     }
 
@@ -145,74 +140,89 @@ impl Slot {
         let attempt = attempt.number();
         self.attempts.note_existing(attempt);
         self.image = Image::Unchecked;
-        let known = self.known.entry(id);
-        let known = known.or_insert_with(|| KnownContainer::new(attempt, Life::Created, true));
+        let known = self.entry(id, attempt, Life::Created);
         known.is_ours = true;
         known.last_action = known.last_action.max(Some(now));
     }
 
-    /// Notes that nothing was created, or that this is unknown. The next attempt is delayed.
-    pub(super) fn creation_failed(&mut self, message: std::sync::Arc<str>, now: Instant) {
-        self.image = Image::Expected;
-        self.creations.failed(message, now);
+    /// Notes a restart.
+    pub(super) fn note_restart(&mut self, now: Instant) {
+        if let Some((id, exited_at)) = self.exit() {
+            self.restarts.note(id, exited_at, now);
+        }
     }
 
-    /// Notes a restart. The delay after the next exit is twice as long.
-    pub(super) fn note_restart(&mut self, now: Instant) {
-        let exited = self.current().and_then(|(id, known)| match known.life {
-            Life::Exited { exited_at, .. } => Some((id.clone(), exited_at)),
+    /// The pause before the next restart, unless it is over.
+    pub(super) fn pause(&self, now: Instant) -> Option<Pause> {
+        let (id, exited_at) = self.exit()?;
+        self.restarts.pause(&id, exited_at, now)
+    }
+
+    /// The current container and the time of its exit, if it has exited.
+    fn exit(&self) -> Option<(Id, Instant)> {
+        let current = self.current()?;
+        match current.life {
+            Life::Exited { exited_at, .. } => Some((current.id.clone(), exited_at)),
             _ => None,
-        });
-        if let Some((id, exited_at)) = exited
-            && self.waited_for.as_ref() != Some(&id)
-        {
-            self.crashes.note(exited_at, now);
-            self.waited_for = Some(id);
         }
     }
 
     /// The current container: one that runs, or else the newest attempt.
-    pub(super) fn current(&self) -> Option<(&Id, &KnownContainer)> {
-        let rank = |known: &KnownContainer| (known.life.is_live(), known.attempt);
-        self.known.iter().max_by_key(|(_, known)| rank(known))
+    pub(super) fn current(&self) -> Option<&KnownContainer> {
+        let rank = |known: &&KnownContainer| (known.life.is_live(), known.attempt);
+        self.known.values().max_by_key(rank)
     }
 
     /// The containers other than the current one that have not exited.
-    pub(super) fn others(&self) -> impl Iterator<Item = (&Id, &KnownContainer)> {
-        let current = self.current().map(|(id, _)| id.clone());
-        let others = self.known.iter();
-        others.filter(move |(id, known)| Some(*id) != current.as_ref() && !known.life.is_over())
+    pub(super) fn others(&self) -> impl Iterator<Item = &KnownContainer> {
+        let current = self.current().map(|known| &known.id);
+        let others = self.known.values();
+        others.filter(move |known| Some(&known.id) != current && !known.life.is_over())
     }
 
-    pub(super) fn live(&self) -> impl Iterator<Item = (&Id, &KnownContainer)> {
-        self.known.iter().filter(|(_, known)| known.life.is_live())
+    /// The newest container that has exited.
+    pub(super) fn last_exited(&self) -> Option<&KnownContainer> {
+        let exited = self.known.values().filter(|known| known.life.is_over());
+        exited.max_by_key(|known| known.attempt)
+    }
+
+    /// The exited containers that can be removed. As in the kubelet, the newest one is kept, for its
+    /// logs and its attempt (`MaxPerPodContainer` 1, `MinAge` 0).
+    pub(super) fn garbage(&self) -> impl Iterator<Item = &KnownContainer> {
+        let kept = self.last_exited().map(|known| &known.id);
+        let known = self.known.values();
+        known.filter(move |it| it.life.is_over() && Some(&it.id) != kept)
     }
 
     /// The next attempt, if it is certain that no container of this name exists that has not
     /// exited, and that none is being created.
     pub(super) fn vacancy(&self, visibility: Visibility) -> Option<Attempt> {
         let is_vacant = self.known.values().all(|known| known.life.is_over());
-        let next = self.attempts.next().filter(|_| is_vacant);
-        match visibility {
-            Visibility::Complete | Visibility::KnownIdsOnly => next,
-            Visibility::Blind => None,
-        }
+        let next = self.attempts.next();
+        next.filter(|_| is_vacant && visibility != Visibility::Blind)
+    }
+
+    fn entry(&mut self, id: Id, attempt: u32, life: Life) -> &mut KnownContainer {
+        let known = self.known.entry(id.clone());
+        known.or_insert_with(|| KnownContainer::new(&self.name, id, attempt, life))
     }
 }
 
 impl KnownContainer {
-    fn new(attempt: u32, life: Life, is_ours: bool) -> Self {
+    fn new(name: &Arc<str>, id: Id, attempt: u32, life: Life) -> Self {
         Self {
+            name: name.clone(),
+            id,
             attempt,
             life,
             observed_as_of: None,
             last_action: None,
             operation: None,
-            start: Start::Untried,
+            start_refused: false,
             was_stopped: false,
             was_unknown: false,
             retry: Retry::new(Policy::ERRORS),
-            is_ours,
+            is_ours: false,
             status: None,
         }
     }
@@ -228,14 +238,12 @@ impl KnownContainer {
                 Life::Exited { code, .. },
             ) => Life::Exited { code, exited_at },
             (Life::Exited { .. }, _) => self.life,
-            (_, Life::Exited { .. }) => life,
-            (Life::Created, Life::Running) => life,
-            // The state does not go back: an old view does not override a newer one or our
-            // operation.
-            (Life::Running, Life::Created) => self.life,
+            (_, Life::Exited { .. }) | (Life::Created, Life::Running) => life,
             (_, Life::Unknown) | (Life::Unknown, _) if is_fresh && as_of >= self.observed_as_of => {
                 life
             }
+            // The state does not go back: an old view does not override a newer one or our
+            // operation.
             _ => self.life,
         };
         if next != self.life || self.status.is_none() || as_of >= self.observed_as_of {
@@ -243,12 +251,20 @@ impl KnownContainer {
         }
         self.life = next;
         self.observed_as_of = self.observed_as_of.max(as_of);
-        match (self.operation, self.life) {
-            (Some(Operation::Starting), Life::Running) => self.operation = None,
-            (Some(Operation::Starting | Operation::Killing), Life::Exited { .. }) => {
-                self.operation = None
-            }
-            _ => {}
+        if let (Some(Operation::Starting), Life::Running)
+        | (Some(Operation::Starting | Operation::Killing), Life::Exited { .. }) =
+            (self.operation, self.life)
+        {
+            self.operation = None;
+        }
+    }
+
+    /// The step that removes it.
+    pub(super) fn removal(&self) -> Step {
+        Step::RemoveContainer {
+            container: self.name.clone(),
+            id: self.id.clone(),
+            attempt: self.attempt,
         }
     }
 
@@ -257,6 +273,11 @@ impl KnownContainer {
         if self.life == Life::Created {
             self.life = Life::Running;
         }
+    }
+
+    /// When it was started, according to the runtime.
+    pub(super) fn started_at(&self) -> Option<WallTime> {
+        self.status.as_ref()?.started_at
     }
 
     /// Whether it was observed as of a time after our last operation on it.
@@ -308,14 +329,13 @@ impl Life {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::decide::Outcome;
 
     fn slot(lives: &[Life]) -> Slot {
-        let mut slot = Slot::new();
+        let mut slot = Slot::new(&"app".into());
         for (attempt, life) in (0..).zip(lives) {
             slot.attempts.note_existing(attempt);
-            let id = Id::from(format!("id{attempt}"));
-            slot.known
-                .insert(id, KnownContainer::new(attempt, *life, false));
+            slot.entry(format!("id{attempt}").into(), attempt, *life);
         }
         slot
     }
@@ -336,15 +356,29 @@ mod tests {
             image: "image".into(),
             pod: None,
         };
-        let mut slot = Slot::new();
+        let mut slot = Slot::new(&"app".into());
         let later = now + Duration::from_secs(1);
         slot.observe(&shown(ContainerState::Exited, Some(3)), Some(now), now);
         for state in ContainerState::ALL {
             slot.observe(&shown(state, None), Some(later), later);
-            let (_, known) = slot.current().unwrap();
+            let life = slot.current().unwrap().life;
             let (code, exited_at) = (Some(3), now);
-            assert_eq!(known.life, Life::Exited { code, exited_at }, "{state:?}");
+            assert_eq!(life, Life::Exited { code, exited_at }, "{state:?}");
         }
+    }
+
+    #[test]
+    fn the_newest_exited_container_is_kept() {
+        let exited = Life::Exited {
+            code: Some(0),
+            exited_at: Instant::now(),
+        };
+        let attempts = |lives: &[Life]| -> Vec<u32> {
+            slot(lives).garbage().map(|known| known.attempt).collect()
+        };
+        assert_eq!(attempts(&[exited, exited, exited]), [0, 1]);
+        assert_eq!(attempts(&[exited, exited, Life::Running]), [0]);
+        assert!(attempts(&[Life::Running]).is_empty());
     }
 
     #[test]
@@ -374,7 +408,8 @@ mod tests {
         let attempt = creating.vacancy(Visibility::Complete).unwrap();
         creating.attempts.begin(attempt);
         assert_eq!(number(&creating, Visibility::Complete), None);
-        creating.attempts.lost(attempt, exited_at);
+        let lost = Outcome::AnswerLost("no answer".into());
+        creating.attempts.ended(attempt, &lost, exited_at);
         assert_eq!(number(&creating, Visibility::Complete), None);
         // A view as of the loss is too old.
         creating.attempts.observed_all(exited_at);

@@ -28,12 +28,10 @@ pub struct View {
 pub(super) enum Extent {
     /// Everything that existed.
     Complete,
-    /// At most what was known before. Newer containers may be missing, because a list is overdue or
-    /// fails, or because a listed container was not found.
+    /// What was known before. Newer containers may be missing, because a list is overdue or fails,
+    /// or because a listed container was not found. Of a pod with an unobserved container, it has
+    /// only the exits of the other ones.
     KnownIds,
-    /// What was known before, without changes of the unobserved containers. The exits of the other
-    /// containers are in it.
-    AllButUnobserved,
     /// Unknown: nothing can be concluded from what is missing.
     Unclear,
 }
@@ -72,15 +70,14 @@ impl From<&Entry> for View {
     fn from(entry: &Entry) -> Self {
         let as_of = entry.as_of.map(|as_of| as_of.instant);
         let alone = entry.error.as_ref().and_then(unobserved);
-        let extent = match &entry.error {
-            _ if !entry.inspected => Extent::Unclear,
-            None if as_of.is_some() && entry.complete_as_of >= as_of => Extent::Complete,
-            None => Extent::KnownIds,
-            Some(_) if alone.is_some() => Extent::AllButUnobserved,
-            Some(_) => Extent::Unclear,
+        let is_clear = entry.inspected && (entry.error.is_none() || alone.is_some());
+        let has_all = entry.error.is_none() && as_of.is_some() && entry.complete_as_of >= as_of;
+        let extent = match is_clear {
+            true if has_all => Extent::Complete,
+            true => Extent::KnownIds,
+            false => Extent::Unclear,
         };
-        let dead = entry.dead.iter().cloned();
-        let dead = dead.map(|id| (id, Why::ProcessDead));
+        let dead = entry.dead.iter().map(|id| (id.clone(), Why::ProcessDead));
         Self {
             status: entry.status.clone(),
             as_of,

@@ -2,9 +2,10 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::time::Instant;
+
+use super::retry::{Failure, Pause};
 
 /// Why a step is performed, or why a container or a pod waits.
 ///
@@ -26,25 +27,16 @@ pub enum Why {
         /// The exit code, if the runtime reports it.
         exit_code: Option<i32>,
     },
-    /// The container failed its liveness probe.
-    LivenessFailed {
-        /// What the last check found.
-        message: Arc<str>,
-    },
-    /// The container failed its startup probe.
-    StartupFailed {
-        /// What the last check found.
-        message: Arc<str>,
-    },
+    /// The container failed its liveness probe: the message of the last check.
+    LivenessFailed(Arc<str>),
+    /// The container failed its startup probe: the message of the last check.
+    StartupFailed(Arc<str>),
     /// The runtime does not know whether the container runs.
     StateUnknown,
     /// Another container with this name runs.
     SecondContainer,
-    /// The container was created but could not be started.
-    StartFailed {
-        /// The runtime's message.
-        message: Arc<str>,
-    },
+    /// The container was created but could not be started: the runtime's message.
+    StartFailed(Arc<str>),
     /// The pod's sandbox has stopped.
     SandboxNotReady,
     /// The pod's sandbox has no IP address.
@@ -72,47 +64,17 @@ pub enum Why {
     GarbageCollected,
 
     /// The container keeps exiting.
-    CrashLoopBackOff {
-        /// When it is restarted.
-        until: Instant,
-        /// The delay after its last exit.
-        delay: Duration,
-    },
+    CrashLoopBackOff(Pause),
     /// The pod's sandbox keeps stopping.
-    SandboxBackOff {
-        /// When the next one is created.
-        until: Instant,
-        /// The delay after the last one stopped.
-        delay: Duration,
-    },
+    SandboxBackOff(Pause),
     /// The image could not be pulled.
-    ImagePullBackOff {
-        /// When it is pulled again.
-        until: Instant,
-        /// The last failure.
-        message: Arc<str>,
-    },
+    ImagePullBackOff(Failure),
     /// The container could not be created or started.
-    CreateContainerError {
-        /// When the next attempt starts.
-        until: Instant,
-        /// The last failure.
-        message: Arc<str>,
-    },
+    CreateContainerError(Failure),
     /// The sandbox could not be created.
-    CreateSandboxError {
-        /// When the next attempt starts.
-        until: Instant,
-        /// The last failure.
-        message: Arc<str>,
-    },
+    CreateSandboxError(Failure),
     /// The runtime refused to stop or to remove something.
-    StopError {
-        /// When the next attempt starts.
-        until: Instant,
-        /// The last failure.
-        message: Arc<str>,
-    },
+    StopError(Failure),
     /// The image is being pulled, or the container created or started.
     ContainerCreating,
     /// Other containers of the pod must start or finish first.
@@ -143,12 +105,11 @@ impl Why {
     /// When the wait ends, if that time is known.
     pub fn until(&self) -> Option<Instant> {
         match self {
-            Self::CrashLoopBackOff { until, .. }
-            | Self::SandboxBackOff { until, .. }
-            | Self::ImagePullBackOff { until, .. }
-            | Self::CreateContainerError { until, .. }
-            | Self::CreateSandboxError { until, .. }
-            | Self::StopError { until, .. } => Some(*until),
+            Self::CrashLoopBackOff(pause) | Self::SandboxBackOff(pause) => Some(pause.until),
+            Self::ImagePullBackOff(failure)
+            | Self::CreateContainerError(failure)
+            | Self::CreateSandboxError(failure)
+            | Self::StopError(failure) => Some(failure.until),
             _ => None,
         }
     }
@@ -161,11 +122,11 @@ impl Why {
             Self::ContainerCreated => "ContainerCreated",
             Self::LeftUnstarted => "LeftUnstarted",
             Self::ContainerDied { .. } => "ContainerDied",
-            Self::LivenessFailed { .. } => "LivenessFailed",
-            Self::StartupFailed { .. } => "StartupFailed",
+            Self::LivenessFailed(_) => "LivenessFailed",
+            Self::StartupFailed(_) => "StartupFailed",
             Self::StateUnknown => "StateUnknown",
             Self::SecondContainer => "SecondContainer",
-            Self::StartFailed { .. } => "StartFailed",
+            Self::StartFailed(_) => "StartFailed",
             Self::SandboxNotReady => "SandboxNotReady",
             Self::SandboxHasNoAddress => "SandboxHasNoAddress",
             Self::SecondSandbox => "SecondSandbox",
@@ -176,12 +137,12 @@ impl Why {
             Self::ManifestRemoved => "ManifestRemoved",
             Self::ShuttingDown => "ShuttingDown",
             Self::GarbageCollected => "GarbageCollected",
-            Self::CrashLoopBackOff { .. } => "CrashLoopBackOff",
-            Self::SandboxBackOff { .. } => "SandboxBackOff",
-            Self::ImagePullBackOff { .. } => "ImagePullBackOff",
-            Self::CreateContainerError { .. } => "CreateContainerError",
-            Self::CreateSandboxError { .. } => "CreateSandboxError",
-            Self::StopError { .. } => "StopError",
+            Self::CrashLoopBackOff(_) => "CrashLoopBackOff",
+            Self::SandboxBackOff(_) => "SandboxBackOff",
+            Self::ImagePullBackOff(_) => "ImagePullBackOff",
+            Self::CreateContainerError(_) => "CreateContainerError",
+            Self::CreateSandboxError(_) => "CreateSandboxError",
+            Self::StopError(_) => "StopError",
             Self::ContainerCreating => "ContainerCreating",
             Self::PodInitializing => "PodInitializing",
             Self::ExitCodePending => "ExitCodePending",
@@ -199,79 +160,81 @@ impl Why {
 
 impl fmt::Display for Why {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::PodAdded => f.write_str("a manifest was added"),
-            Self::ContainerAdded => f.write_str("the container has not run yet"),
-            Self::ContainerCreated => f.write_str("the container was created"),
-            Self::LeftUnstarted => {
-                f.write_str("an earlier run created the container and did not start it")
+        f.write_str(match self {
+            Self::PodAdded => "a manifest was added",
+            Self::ContainerAdded => "the container has not run yet",
+            Self::ContainerCreated => "the container was created",
+            Self::LeftUnstarted => "an earlier run created the container and did not start it",
+            Self::ContainerDied { exit_code: None } => {
+                "the container exited; its exit code is not known"
             }
             Self::ContainerDied {
                 exit_code: Some(code),
-            } => write!(f, "the container exited with code {code}"),
-            Self::ContainerDied { exit_code: None } => {
-                f.write_str("the container exited; its exit code is not known")
+            } => return write!(f, "the container exited with code {code}"),
+            Self::LivenessFailed(message) => {
+                return write!(f, "the liveness probe failed: {message}");
             }
-            Self::LivenessFailed { message } => write!(f, "the liveness probe failed: {message}"),
-            Self::StartupFailed { message } => write!(f, "the startup probe failed: {message}"),
-            Self::StateUnknown => {
-                f.write_str("the runtime does not know the state of the container")
+            Self::StartupFailed(message) => {
+                return write!(f, "the startup probe failed: {message}");
             }
-            Self::SecondContainer => f.write_str("another container of this name runs"),
-            Self::StartFailed { message } => {
-                write!(f, "the container could not be started: {message}")
+            Self::StateUnknown => "the runtime does not know the state of the container",
+            Self::SecondContainer => "another container of this name runs",
+            Self::StartFailed(message) => {
+                return write!(f, "the container could not be started: {message}");
             }
-            Self::SandboxNotReady => f.write_str("the sandbox has stopped"),
-            Self::SandboxHasNoAddress => f.write_str("the sandbox has no IP address"),
-            Self::SecondSandbox => f.write_str("the pod has more than one running sandbox"),
-            Self::SandboxChanged => f.write_str("the pod gets a new sandbox"),
+            Self::SandboxNotReady => "the sandbox has stopped",
+            Self::SandboxHasNoAddress => "the sandbox has no IP address",
+            Self::SecondSandbox => "the pod has more than one running sandbox",
+            Self::SandboxChanged => "the pod gets a new sandbox",
             Self::InitContainerFailed {
                 container,
-                exit_code: Some(code),
-            } => write!(f, "init container {container} failed with exit code {code}"),
-            Self::InitContainerFailed { container, .. } => {
-                write!(f, "init container {container} failed")
+                exit_code,
+            } => {
+                write!(f, "init container {container} failed")?;
+                return match exit_code {
+                    Some(code) => write!(f, " with exit code {code}"),
+                    None => Ok(()),
+                };
             }
-            Self::PodFinished => f.write_str("all containers of the pod have finished"),
-            Self::ManifestChanged => f.write_str("the manifest was changed"),
-            Self::ManifestRemoved => f.write_str("the manifest was removed"),
-            Self::ShuttingDown => f.write_str("all pods are being ended"),
-            Self::GarbageCollected => f.write_str("a newer one is kept"),
-            Self::CrashLoopBackOff { delay, .. } => {
-                write!(f, "back-off {} s restarting the container", delay.as_secs())
+            Self::PodFinished => "all containers of the pod have finished",
+            Self::ManifestChanged => "the manifest was changed",
+            Self::ManifestRemoved => "the manifest was removed",
+            Self::ShuttingDown => "all pods are being ended",
+            Self::GarbageCollected => "a newer one is kept",
+            Self::CrashLoopBackOff(Pause { length, .. }) => {
+                let seconds = length.as_secs();
+                return write!(f, "back-off {seconds} s restarting the container");
             }
-            Self::SandboxBackOff { delay, .. } => {
-                write!(f, "back-off {} s creating a sandbox", delay.as_secs())
+            Self::SandboxBackOff(Pause { length, .. }) => {
+                return write!(f, "back-off {} s creating a sandbox", length.as_secs());
             }
-            Self::ImagePullBackOff { message, .. } => {
-                write!(f, "back-off pulling the image: {message}")
+            Self::ImagePullBackOff(Failure { message, .. }) => {
+                return write!(f, "back-off pulling the image: {message}");
             }
-            Self::CreateContainerError { message, .. } => {
-                write!(f, "the container could not be created: {message}")
+            Self::CreateContainerError(Failure { message, .. }) => {
+                return write!(f, "the container could not be created: {message}");
             }
-            Self::CreateSandboxError { message, .. } => {
-                write!(f, "the sandbox could not be created: {message}")
+            Self::CreateSandboxError(Failure { message, .. }) => {
+                return write!(f, "the sandbox could not be created: {message}");
             }
-            Self::StopError { message, .. } => write!(f, "it could not be ended: {message}"),
-            Self::ContainerCreating => f.write_str("the container is being created"),
-            Self::PodInitializing => f.write_str("waiting for the containers before it"),
-            Self::ExitCodePending => f.write_str("waiting for the exit code"),
-            Self::StatusStuck => f.write_str("its status call has not been answered"),
-            Self::StatusFails => f.write_str("its status call fails"),
+            Self::StopError(Failure { message, .. }) => {
+                return write!(f, "it could not be ended: {message}");
+            }
+            Self::ContainerCreating => "the container is being created",
+            Self::PodInitializing => "waiting for the containers before it",
+            Self::ExitCodePending => "waiting for the exit code",
+            Self::StatusStuck => "its status call has not been answered",
+            Self::StatusFails => "its status call fails",
             Self::StatusContradictsList => {
-                f.write_str("the runtime's list and its status contradict each other")
+                "the runtime's list and its status contradict each other"
             }
-            Self::ProcessDead => {
-                f.write_str("its process is dead, but the runtime reports it as running")
-            }
+            Self::ProcessDead => "its process is dead, but the runtime reports it as running",
             Self::NetworkNotReady => {
-                f.write_str("the runtime's network is not ready (pods with hostNetwork need none)")
+                "the runtime's network is not ready (pods with hostNetwork need none)"
             }
-            Self::NotSeen => f.write_str("it is not known which containers of the pod run"),
-            Self::AnswerLost => {
-                f.write_str("the runtime has not shown yet what became of a creation")
-            }
-            Self::Terminating => f.write_str("it is being ended"),
-        }
+            Self::NotSeen => "it is not known which containers of the pod run",
+            Self::AnswerLost => "the runtime has not shown yet what became of a creation",
+            Self::Terminating => "it is being ended",
+        })
     }
 }

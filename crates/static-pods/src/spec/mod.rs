@@ -87,14 +87,14 @@ pub struct Dns {
 impl PodSpec {
     /// The init containers and sidecars, in their order. They start before the other containers.
     pub fn init_containers(&self) -> impl Iterator<Item = &ContainerSpec> {
-        let mut containers = self.containers.iter();
-        std::iter::from_fn(move || containers.find(|it| it.role != Role::Container))
+        let containers = self.containers.iter();
+        containers.filter(|it| it.role != Role::Container)
     }
 
     /// The containers other than init containers and sidecars. They run in parallel.
     pub fn main_containers(&self) -> impl Iterator<Item = &ContainerSpec> {
-        let mut containers = self.containers.iter();
-        std::iter::from_fn(move || containers.find(|it| it.role == Role::Container))
+        let containers = self.containers.iter();
+        containers.filter(|it| it.role == Role::Container)
     }
 
     /// A container by its name.

@@ -178,7 +178,7 @@ fn a_failed_pull_is_retried_after_10_20_40_seconds() {
     let state = &report.containers[0].state;
     assert!(matches!(
         state,
-        ContainerView::Waiting(Why::ImagePullBackOff { message, .. }) if &**message == "no such image"
+        ContainerView::Waiting(Why::ImagePullBackOff(failure)) if &*failure.message == "no such image"
     ));
 }
 
@@ -276,10 +276,10 @@ fn a_reserved_name_is_retried_with_back_off_and_its_image_is_pulled_once() {
     let pulls = pulls.filter(|it| **it == PullPolicy::Always).count();
     assert_eq!(pulls, 1, "{:?}", world.image_policies);
     let app = &world.decision().report.containers[0];
-    let Some(Why::CreateContainerError { message, .. }) = &app.waits else {
+    let Some(Why::CreateContainerError(failure)) = &app.waits else {
         panic!("{app:?}");
     };
-    assert_eq!(&**message, "the name is reserved");
+    assert_eq!(&*failure.message, "the name is reserved");
 
     world.is_reserved = false;
     world.settle(70 * SECOND);

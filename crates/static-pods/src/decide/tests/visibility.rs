@@ -62,7 +62,7 @@ fn a_container_whose_process_is_dead_is_not_ready_although_the_runtime_reports_i
 
 #[test]
 fn of_several_dead_containers_none_is_ready_whatever_the_extent_of_the_view() {
-    for extent in [Extent::AllButUnobserved, Extent::Unclear] {
+    for extent in [Extent::KnownIds, Extent::Unclear] {
         let mut world = two_running();
         world.observe();
         world.view.extent = extent;
@@ -248,7 +248,7 @@ fn a_container_that_cannot_be_started_is_removed_and_created_again_with_back_off
     let app = &world.decision().report.containers[0];
     assert!(matches!(
         &app.waits,
-        Some(Why::CreateContainerError { message, .. }) if &**message == "no such file"
+        Some(Why::CreateContainerError(failure)) if &*failure.message == "no such file"
     ));
     world.settle(100 * SECOND);
     assert_eq!(world.live_names(), ["app"]);

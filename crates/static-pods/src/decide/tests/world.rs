@@ -155,7 +155,7 @@ impl World {
                 View {
                     status: Arc::new(last),
                     as_of: self.view.as_of,
-                    extent: Extent::AllButUnobserved,
+                    extent: Extent::KnownIds,
                     unobserved: BTreeMap::from([(stuck, self.why_stuck.clone())]),
                 }
             }

@@ -18,6 +18,7 @@ pub mod adopted;
 pub mod backoff;
 pub mod completion;
 pub mod decide;
+mod files;
 pub mod folder;
 pub mod logs;
 pub mod manifest;

@@ -1,5 +1,6 @@
 //! The sync loop on tokio: the task that owns the core, and a task for each sync.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -19,8 +20,8 @@ use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout};
 
 use crate::failing_pods::FailingPods;
 use crate::gate::Gate;
-use crate::ready_condition::{ReadyCondition, Transition};
-use crate::runtime_state::{FailedCheck, RuntimeState, STATUS_INTERVAL, aggregate};
+use crate::ready_condition::{ReadyCondition, Status};
+use crate::runtime_state::{RuntimeState, STATUS_INTERVAL, aggregate};
 use crate::scheduler::{Action, Input, Scheduler};
 use crate::{Goal, Outcome, Policy, Source, SyncPod, SyncRequest, Waker};
 
@@ -52,7 +53,7 @@ pub struct Parts<Q, P, C> {
 #[derive(Debug)]
 pub struct SyncLoop {
     ready: watch::Receiver<Option<ReadyCondition>>,
-    task: JoinHandle<Stopped>,
+    task: JoinHandle<Result<Infallible, Stopped>>,
 }
 
 impl SyncLoop {
@@ -65,10 +66,7 @@ impl SyncLoop {
         A: Future<Output = Result<Conditions, CallError>> + Send + 'static,
     {
         let (sender, ready) = watch::channel(None);
-        let task = tokio::spawn(async move {
-            let Err(stopped) = run(parts, sender).await;
-            stopped
-        });
+        let task = tokio::spawn(run(parts, sender));
         Self { ready, task }
     }
 
@@ -91,12 +89,10 @@ impl Drop for SyncLoop {
     }
 }
 
-enum Never {}
-
 async fn run<Q, P, C, A>(
     parts: Parts<Q, P, C>,
     ready: watch::Sender<Option<ReadyCondition>>,
-) -> Result<Never, Stopped>
+) -> Result<Infallible, Stopped>
 where
     Q: Source,
     P: SyncPod<Spec = Q::Spec>,
@@ -187,7 +183,7 @@ where
                     let pleg = pleg.clone();
                     syncs.spawn(async move { sync.perform(&pleg, &*sync_pod).await });
                 }
-                Action::Skip { errors, .. } => {
+                Action::Skip { errors } => {
                     let err = aggregate(&errors).unwrap_or_default();
                     tracing::error!(%err, "Skipping pod synchronization");
                 }
@@ -250,9 +246,7 @@ impl Node {
         let report = pleg.status().await?;
         self.failing_pods.update(&report);
         let now = Instant::now();
-        let errors = self
-            .runtime
-            .errors(now, self.pleg_check(&report).as_slice());
+        let errors = self.runtime.errors(now, self.pleg_error(&report));
         let stopping = match self.policy {
             Policy::Node => errors.clone(),
             Policy::Pod => {
@@ -265,30 +259,29 @@ impl Node {
         Ok(stopping)
     }
 
-    /// The health check of the PLEG, if it failed: by the kubelet's rule, or with [`Policy::Pod`]
-    /// only if no pod is observed.
-    fn pleg_check(&self, report: &StatusReport) -> Option<FailedCheck> {
-        let why = match self.policy {
-            Policy::Node => report.kubelet_view.pleg_error().map(str::to_owned),
+    /// Why the PLEG is unhealthy, if it is: by the kubelet's rule, or with [`Policy::Pod`] only if
+    /// no pod is observed.
+    fn pleg_error<'a>(&self, report: &'a StatusReport) -> Option<&'a str> {
+        match self.policy {
+            Policy::Node => report.kubelet_view.pleg_error(),
             Policy::Pod => {
                 let is_unhealthy = report.health.state == HealthState::Unhealthy;
-                is_unhealthy.then(|| report.health.message.clone())
+                is_unhealthy.then_some(&*report.health.message)
             }
-        };
-        why.map(|why| FailedCheck { name: "PLEG", why })
+        }
     }
 
     fn update_ready(&self, mut errors: Vec<String>) {
         errors.extend(self.runtime.network_error().map(str::to_owned));
         self.ready.send_modify(|ready| {
             let now = (self.clock)();
-            let (condition, transition) = ReadyCondition::compute(now, &errors, ready.as_ref());
-            match transition {
-                Some(Transition::NodeReady) => tracing::info!("Node became ready"),
-                Some(Transition::NodeNotReady) => {
+            let condition = ReadyCondition::compute(now, &errors, ready.as_ref());
+            match (ready.as_ref().map(|last| last.status), condition.status) {
+                (Some(Status::False), Status::True) => tracing::info!("Node became ready"),
+                (Some(Status::True), Status::False) => {
                     tracing::warn!(message = condition.message, "Node became not ready");
                 }
-                None => {}
+                _ => {}
             }
             *ready = Some(condition);
         });
@@ -316,19 +309,15 @@ impl<S> Sync<S> {
     /// The status of the pod as of `since` or later.
     async fn status(&self, pleg: &Pleg) -> Result<Entry, String> {
         let newer = || pleg.cache().newer_than(&self.pod.uid, self.since);
-        let known = timeout(Duration::ZERO, newer()).await;
-        let entry = match known {
-            Ok(entry) => entry,
-            Err(_) => {
-                // Only a relist confirms a pod without changes.
-                pleg.request_relist();
-                let unobserved =
-                    |_| format!("the pod was not observed within {NEWER_STATUS_TIMEOUT:?}");
-                let entry = timeout(NEWER_STATUS_TIMEOUT, newer()).await;
-                entry.map_err(unobserved)?
-            }
-        };
-        entry.map_err(|stopped| stopped.to_string())
+        let mut entry = timeout(Duration::ZERO, newer()).await;
+        if entry.is_err() {
+            // Only a relist confirms a pod without changes.
+            pleg.request_relist();
+            entry = timeout(NEWER_STATUS_TIMEOUT, newer()).await;
+        }
+        entry
+            .map_err(|_| format!("the pod was not observed within {NEWER_STATUS_TIMEOUT:?}"))?
+            .map_err(|stopped| stopped.to_string())
     }
 
     async fn perform<P: SyncPod<Spec = S>>(self, pleg: &Pleg, sync_pod: &P) -> (PodRef, Outcome) {

@@ -30,7 +30,7 @@ pub enum Policy {
 
 /// Whether syncs are started.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Gate {
+pub(crate) enum Gate {
     /// Syncs are started.
     Open,
     /// No sync is started.
@@ -48,8 +48,8 @@ pub enum Gate {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Check {
     Unchanged,
-    /// The gate is closed, and is checked again after this time.
-    Skip(Duration),
+    /// The gate is closed, and is checked again after a pause.
+    Skip,
     /// The gate has opened. It was closed for this long.
     Opened(Duration),
 }
@@ -77,14 +77,15 @@ impl Gate {
         match *self {
             Self::Open if is_clear => Check::Unchanged,
             Self::Open => self.close(now, now, MIN_PAUSE),
-            Self::Closed { again_at, .. } if policy == Policy::Node && now < again_at => {
+            Self::Closed { again_at, .. }
+                if now < again_at && (policy == Policy::Node || !is_clear) =>
+            {
                 Check::Unchanged
             }
             Self::Closed { since, .. } if is_clear => {
                 *self = Self::Open;
                 Check::Opened(now.saturating_duration_since(since))
             }
-            Self::Closed { again_at, .. } if now < again_at => Check::Unchanged,
             Self::Closed { since, pause, .. } => {
                 self.close(now, since, (pause * 2).clamp(MIN_PAUSE, MAX_PAUSE))
             }
@@ -97,7 +98,7 @@ impl Gate {
             pause,
             again_at: now + pause,
         };
-        Check::Skip(pause)
+        Check::Skip
     }
 }
 
@@ -105,25 +106,30 @@ impl Gate {
 mod tests {
     use super::*;
 
+    fn pause(gate: Gate) -> Duration {
+        match gate {
+            Gate::Open => panic!("it is open"),
+            Gate::Closed { pause, .. } => pause,
+        }
+    }
+
     #[tokio::test(start_paused = true)]
     async fn pauses_double_from_100_ms_to_5_s_and_start_again_after_the_gate_opened() {
         let mut gate = Gate::Open;
         let mut now = Instant::now();
         let mut pauses = Vec::new();
         for _ in 0..8 {
-            let Check::Skip(pause) = gate.check(now, Policy::Node, false) else {
-                panic!("{gate:?}");
-            };
-            pauses.push(pause.as_millis());
-            now += pause;
+            assert_eq!(gate.check(now, Policy::Node, false), Check::Skip);
+            pauses.push(pause(gate).as_millis());
+            now += pause(gate);
         }
         assert_eq!(pauses, [100, 200, 400, 800, 1600, 3200, 5000, 5000]);
         assert!(matches!(
             gate.check(now, Policy::Node, true),
             Check::Opened(_)
         ));
-        let again = gate.check(now, Policy::Node, false);
-        assert_eq!(again, Check::Skip(MIN_PAUSE));
+        assert_eq!(gate.check(now, Policy::Node, false), Check::Skip);
+        assert_eq!(pause(gate), MIN_PAUSE);
     }
 
     #[tokio::test(start_paused = true)]
@@ -131,10 +137,10 @@ mod tests {
         let now = Instant::now();
         let mut gate = Gate::at_start(now);
         assert_eq!(gate.alarm(), Some(now));
-        let first = gate.check(now, Policy::Pod, false);
-        assert_eq!(first, Check::Skip(MIN_PAUSE));
-        let second = gate.check(now + MIN_PAUSE, Policy::Pod, false);
-        assert_eq!(second, Check::Skip(2 * MIN_PAUSE));
+        assert_eq!(gate.check(now, Policy::Pod, false), Check::Skip);
+        assert_eq!(pause(gate), MIN_PAUSE);
+        assert_eq!(gate.check(now + MIN_PAUSE, Policy::Pod, false), Check::Skip);
+        assert_eq!(pause(gate), 2 * MIN_PAUSE);
     }
 
     #[tokio::test(start_paused = true)]

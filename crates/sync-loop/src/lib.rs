@@ -11,11 +11,11 @@
 //!                                   worker: a status newer than the last sync --> SyncPod
 //! ```
 //!
-//! - [`gate`]: a kubelet skips all pods while its runtime is down or its PLEG is unhealthy
+//! - `gate`: a kubelet skips all pods while its runtime is down or its PLEG is unhealthy
 //!   ([`Policy::Node`]). With [`Policy::Pod`], a pod with a stuck call stops only itself.
-//! - [`runtime_state`] and [`ready_condition`]: the state of the runtime, and the Ready condition
+//! - `runtime_state` and [`ready_condition`]: the state of the runtime, and the Ready condition
 //!   that follows from it, in the kubelet's terms.
-//! - [`scheduler`]: one worker for each pod, with one sync at a time. Events during a sync cause
+//! - `scheduler`: one worker for each pod, with one sync at a time. Events during a sync cause
 //!   one more sync.
 //! - [`SyncLoop`] runs all of it on tokio, with a [`Source`], a [`SyncPod`] and a
 //!   [`Pleg`](pleg::Pleg).
@@ -90,13 +90,13 @@
 //! # }
 //! ```
 
-pub mod gate;
 pub mod ready_condition;
-pub mod runtime_state;
-pub mod scheduler;
 
 mod driver;
 mod failing_pods;
+mod gate;
+mod runtime_state;
+mod scheduler;
 mod source;
 mod sync_pod;
 

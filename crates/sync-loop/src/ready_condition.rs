@@ -53,24 +53,10 @@ pub enum Reason {
     KubeletNotReady,
 }
 
-/// A change of the condition's status: the reason of the kubelet's event.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Transition {
-    /// `NodeReady`
-    NodeReady,
-    /// `NodeNotReady`
-    NodeNotReady,
-}
-
 impl ReadyCondition {
-    /// Computes the condition at `now`, and its transition from the `last` one. `errors` are the
-    /// errors of the runtime, then that of its network. The first condition of a node is no
-    /// transition.
-    pub fn compute(
-        now: WallTime,
-        errors: &[String],
-        last: Option<&Self>,
-    ) -> (Self, Option<Transition>) {
+    /// Computes the condition at `now`, after the `last` one. `errors` are the errors of the
+    /// runtime, then that of its network.
+    pub(crate) fn compute(now: WallTime, errors: &[String], last: Option<&Self>) -> Self {
         let (status, reason, message) = match aggregate(errors) {
             None => {
                 let posting = "kubelet is posting ready status".to_owned();
@@ -78,23 +64,15 @@ impl ReadyCondition {
             }
             Some(errors) => (Status::False, Reason::KubeletNotReady, errors),
         };
-        let has_changed = last.is_some_and(|last| last.status != status);
-        let since = last
-            .filter(|_| !has_changed)
-            .map(|it| it.last_transition_time);
-        let condition = Self {
+        let unchanged = last.filter(|last| last.status == status);
+        Self {
             kind: Kind::Ready,
             status,
             reason,
             message,
             last_heartbeat_time: now,
-            last_transition_time: since.unwrap_or(now),
-        };
-        let transition = has_changed.then_some(match status {
-            Status::True => Transition::NodeReady,
-            Status::False => Transition::NodeNotReady,
-        });
-        (condition, transition)
+            last_transition_time: unchanged.map_or(now, |last| last.last_transition_time),
+        }
     }
 }
 

@@ -9,15 +9,15 @@ use pleg::runtime::{Condition, Conditions};
 use tokio::time::Instant;
 
 /// The interval at which a kubelet calls the runtime's `Status`.
-pub const STATUS_INTERVAL: Duration = Duration::from_secs(5);
+pub(crate) const STATUS_INTERVAL: Duration = Duration::from_secs(5);
 
 /// A runtime that has not been ready for this long is down: the kubelet's
 /// `maxWaitForContainerRuntime`.
-pub const RUNTIME_DOWN_AFTER: Duration = Duration::from_secs(30);
+const RUNTIME_DOWN_AFTER: Duration = Duration::from_secs(30);
 
 /// The last `Status` of the runtime.
 #[derive(Clone, Debug)]
-pub struct RuntimeState {
+pub(crate) struct RuntimeState {
     last_ready: Option<Instant>,
     runtime_error: Option<String>,
     network_error: Option<String>,
@@ -36,7 +36,7 @@ impl Default for RuntimeState {
 impl RuntimeState {
     /// Stores the answer of a `Status` call. A call that fails or is overdue changes nothing: the
     /// last answer grows older.
-    pub fn update(&mut self, now: Instant, conditions: &Conditions) {
+    pub(crate) fn update(&mut self, now: Instant, conditions: &Conditions) {
         self.network_error = not_met(conditions, "NetworkReady")
             .map(|why| format!("container runtime network not ready: {why}"));
         self.runtime_error = not_met(conditions, "RuntimeReady")
@@ -46,40 +46,29 @@ impl RuntimeState {
         }
     }
 
-    /// Why the runtime is not usable, with the failed `checks` of the node: the kubelet's
+    /// Why the runtime is not usable, including the error of the PLEG, if any: the kubelet's
     /// `runtimeErrors`.
-    pub fn errors(&self, now: Instant, checks: &[FailedCheck]) -> Vec<String> {
+    pub(crate) fn errors(&self, now: Instant, pleg_error: Option<&str>) -> Vec<String> {
         let age = match self.last_ready {
             None => Some("container runtime status check may not have completed yet"),
             Some(last) if now >= last + RUNTIME_DOWN_AFTER => Some("container runtime is down"),
             Some(_) => None,
         };
-        let checks = checks
-            .iter()
-            .map(|check| format!("{} is not healthy: {}", check.name, check.why));
-        let all = age.map(str::to_owned).into_iter().chain(checks);
-        all.chain(self.runtime_error.clone()).collect()
+        let pleg = pleg_error.map(|why| format!("PLEG is not healthy: {why}"));
+        let all = [age.map(str::to_owned), pleg, self.runtime_error.clone()];
+        all.into_iter().flatten().collect()
     }
 
     /// The runtime's own error, if any.
-    pub fn runtime_error(&self) -> Option<&str> {
+    pub(crate) fn runtime_error(&self) -> Option<&str> {
         self.runtime_error.as_deref()
     }
 
     /// The error of the runtime's network, if any. The node is then NotReady, and only pods on the
     /// host's network are started.
-    pub fn network_error(&self) -> Option<&str> {
+    pub(crate) fn network_error(&self) -> Option<&str> {
         self.network_error.as_deref()
     }
-}
-
-/// A health check that failed.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FailedCheck {
-    /// The name of the check: `PLEG`.
-    pub name: &'static str,
-    /// The result.
-    pub why: String,
 }
 
 /// The message for a condition that is not met, in the kubelet's form; `None` if it is met.
@@ -95,7 +84,7 @@ fn not_met(conditions: &Conditions, kind: &str) -> Option<String> {
 }
 
 /// Joins several errors into one message without duplicates, as Kubernetes aggregates them.
-pub fn aggregate(errors: &[String]) -> Option<String> {
+pub(crate) fn aggregate(errors: &[String]) -> Option<String> {
     let mut distinct: Vec<&str> = Vec::new();
     for error in errors {
         if !distinct.contains(&error.as_str()) {
@@ -133,7 +122,7 @@ mod tests {
     async fn a_runtime_is_not_used_before_its_first_status() {
         let state = RuntimeState::default();
         let error = "container runtime status check may not have completed yet";
-        assert_eq!(state.errors(Instant::now(), &[]), [error]);
+        assert_eq!(state.errors(Instant::now(), None), [error]);
         assert_eq!(state.network_error(), Some("network state unknown"));
     }
 
@@ -143,9 +132,9 @@ mod tests {
         let now = Instant::now();
         state.update(now, &conditions(true, true));
         let almost = now + RUNTIME_DOWN_AFTER - Duration::from_millis(1);
-        assert!(state.errors(almost, &[]).is_empty());
+        assert!(state.errors(almost, None).is_empty());
         assert_eq!(
-            state.errors(now + RUNTIME_DOWN_AFTER, &[]),
+            state.errors(now + RUNTIME_DOWN_AFTER, None),
             ["container runtime is down"]
         );
         assert_eq!(state.network_error(), None);
@@ -157,12 +146,8 @@ mod tests {
         let now = Instant::now();
         state.update(now, &conditions(true, true));
         state.update(now, &conditions(false, false));
-        let pleg = FailedCheck {
-            name: "PLEG",
-            why: "pleg has yet to be successful".to_owned(),
-        };
         assert_eq!(
-            state.errors(now, &[pleg]),
+            state.errors(now, Some("pleg has yet to be successful")),
             [
                 "PLEG is not healthy: pleg has yet to be successful",
                 "container runtime not ready: RuntimeReady=false reason:Broken message:message of \

@@ -25,21 +25,21 @@ use crate::gate::{Check, Gate, Policy};
 use crate::{Change, Goal, Outcome};
 
 /// The longest time between two syncs of a pod, without jitter: the kubelet's `syncFrequency`.
-pub const RESYNC_INTERVAL: Duration = Duration::from_secs(60);
+const RESYNC_INTERVAL: Duration = Duration::from_secs(60);
 
 /// The time from a failed sync to the next one, without jitter.
-pub const RETRY_AFTER_FAILURE: Duration = Duration::from_secs(10);
+const RETRY_AFTER_FAILURE: Duration = Duration::from_secs(10);
 
 /// The time from a sync that failed because of the runtime's network to the next one, without
 /// jitter.
-pub const RETRY_AFTER_NETWORK_FAILURE: Duration = Duration::from_secs(1);
+const RETRY_AFTER_NETWORK_FAILURE: Duration = Duration::from_secs(1);
 
 /// The largest random part that is added to an interval, so that not all pods are synced at once.
 const MAX_JITTER: f64 = 0.5;
 
 /// The workers of all pods and the gate in front of them.
 #[derive(Debug)]
-pub struct Scheduler<S> {
+pub(crate) struct Scheduler<S> {
     policy: Policy,
     workers: BTreeMap<PodUid, Worker<S>>,
     /// The number of workers for each name.
@@ -53,7 +53,7 @@ type Name = (Arc<str>, Arc<str>);
 
 /// An input of the scheduler.
 #[derive(Debug)]
-pub enum Input<S> {
+pub(crate) enum Input<S> {
     /// A change of the source.
     Change(Change<S>),
     /// A pod needs a sync, because of an event.
@@ -70,28 +70,18 @@ pub enum Input<S> {
 
 /// An action to perform.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Action<S> {
+pub(crate) enum Action<S> {
     /// Sync this pod with a status as of `since` or later.
     Sync {
-        /// The pod.
         pod: PodRef,
-        /// The goal.
         goal: Goal<S>,
         /// When the last sync that changed something ended.
         since: Option<Instant>,
     },
     /// Report that the gate is closed.
-    Skip {
-        /// Why.
-        errors: Vec<String>,
-        /// The time until the gate is checked again.
-        pause: Duration,
-    },
+    Skip { errors: Vec<String> },
     /// Report that the gate has opened.
-    Opened {
-        /// How long the gate was closed.
-        closed_for: Duration,
-    },
+    Opened { closed_for: Duration },
     /// Report that everything of a pod is removed.
     Gone(PodRef),
 }
@@ -124,7 +114,7 @@ enum State {
 impl<S: Clone> Scheduler<S> {
     /// A scheduler without pods. Its gate is closed until the first [`Input::Errors`] without
     /// errors.
-    pub fn new(now: Instant, policy: Policy, jitter: fastrand::Rng) -> Self {
+    pub(crate) fn new(now: Instant, policy: Policy, jitter: fastrand::Rng) -> Self {
         Self {
             policy,
             workers: BTreeMap::new(),
@@ -135,12 +125,16 @@ impl<S: Clone> Scheduler<S> {
     }
 
     /// Applies an input, and returns the actions to perform.
-    pub fn step(&mut self, now: Instant, input: Input<S>) -> Vec<Action<S>> {
+    pub(crate) fn step(&mut self, now: Instant, input: Input<S>) -> Vec<Action<S>> {
         let mut actions = Vec::new();
         match input {
             Input::Change(Change::Set(pod, spec)) => self.set(now, pod, spec),
             Input::Change(Change::Remove(pod)) => self.remove(now, pod),
-            Input::Woken(uid) => self.wake(now, &uid),
+            Input::Woken(uid) => {
+                if let Some(worker) = self.workers.get_mut(&uid) {
+                    worker.wake(now);
+                }
+            }
             Input::AllWoken => self.workers.values_mut().for_each(|it| it.wake(now)),
             Input::Ended(uid, outcome) => actions.extend(self.ended(now, &uid, outcome)),
             Input::Errors(errors) => actions.extend(self.check_gate(now, errors)),
@@ -153,7 +147,7 @@ impl<S: Clone> Scheduler<S> {
     }
 
     /// The next time at which a sync or a check of the gate is due.
-    pub fn alarm(&self) -> Option<Instant> {
+    pub(crate) fn alarm(&self) -> Option<Instant> {
         let Gate::Open = self.gate else {
             return self.gate.alarm();
         };
@@ -166,7 +160,7 @@ impl<S: Clone> Scheduler<S> {
     }
 
     /// The state of the gate.
-    pub fn gate(&self) -> Gate {
+    pub(crate) fn gate(&self) -> Gate {
         self.gate
     }
 
@@ -192,7 +186,12 @@ impl<S: Clone> Scheduler<S> {
 
     fn add(&mut self, now: Instant, pod: PodRef, goal: WorkerGoal<S>) {
         *self.names.entry(name(&pod)).or_default() += 1;
-        let worker = Worker::new(now, pod.clone(), goal);
+        let worker = Worker {
+            pod: pod.clone(),
+            goal,
+            changed_at: None,
+            state: State::Idle { due: now },
+        };
         self.workers.insert(pod.uid, worker);
     }
 
@@ -205,12 +204,6 @@ impl<S: Clone> Scheduler<S> {
             }
         }
         Some(pod)
-    }
-
-    fn wake(&mut self, now: Instant, uid: &PodUid) {
-        if let Some(worker) = self.workers.get_mut(uid) {
-            worker.wake(now);
-        }
     }
 
     fn ended(&mut self, now: Instant, uid: &PodUid, outcome: Outcome) -> Option<Action<S>> {
@@ -245,7 +238,7 @@ impl<S: Clone> Scheduler<S> {
     fn check_gate(&mut self, now: Instant, errors: Vec<String>) -> Option<Action<S>> {
         match self.gate.check(now, self.policy, errors.is_empty()) {
             Check::Unchanged => None,
-            Check::Skip(pause) => Some(Action::Skip { errors, pause }),
+            Check::Skip => Some(Action::Skip { errors }),
             Check::Opened(closed_for) => Some(Action::Opened { closed_for }),
         }
     }
@@ -269,15 +262,6 @@ impl<S: Clone> Scheduler<S> {
 }
 
 impl<S: Clone> Worker<S> {
-    fn new(now: Instant, pod: PodRef, goal: WorkerGoal<S>) -> Self {
-        Self {
-            pod,
-            goal,
-            changed_at: None,
-            state: State::Idle { due: now },
-        }
-    }
-
     fn run(&mut self, now: Instant, spec: S) {
         match &mut self.goal {
             WorkerGoal::Run(old) => *old = spec,

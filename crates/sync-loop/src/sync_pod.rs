@@ -80,11 +80,9 @@ pub enum Outcome {
     },
     /// The goal was [`Goal::End`], and everything of the pod is removed.
     Ended,
-    /// The sync failed, and is retried after
-    /// [`RETRY_AFTER_FAILURE`](crate::scheduler::RETRY_AFTER_FAILURE).
+    /// The sync failed, and is retried after 10 to 15 s.
     Failed(String),
-    /// The sync failed because the runtime's network is not ready, and is retried after
-    /// [`RETRY_AFTER_NETWORK_FAILURE`](crate::scheduler::RETRY_AFTER_NETWORK_FAILURE).
+    /// The sync failed because the runtime's network is not ready, and is retried after 1 to 1.5 s.
     NetworkNotReady,
 }
 

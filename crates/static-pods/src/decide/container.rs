@@ -16,8 +16,8 @@ use super::sandboxes::KnownSandbox;
 use super::slot::{Image, KnownContainer, Life, Slot};
 use super::step::Step;
 use super::why::Why;
-use crate::probe::{FailedProbe, Health, ProbeKind};
-use crate::spec::{ContainerSpec, PodSpec, PullPolicy, RestartPolicy, Role};
+use crate::probe::{FailedProbe, Health};
+use crate::spec::{ContainerSpec, PodSpec, ProbeKind, PullPolicy, RestartPolicy, Role};
 
 impl Memory {
     /// Plans the next step for a container of a pod that must run in `sandbox`.

@@ -15,6 +15,8 @@ use std::path::{Path, PathBuf};
 
 use pleg::model::id::{Id, PodRef};
 
+use crate::files::{if_exists, is_plain_name, names};
+
 mod compress;
 mod rotation;
 
@@ -64,15 +66,13 @@ impl Default for LogFolders {
 impl LogFolders {
     /// Creates the folder of a container's log, in which the runtime then writes.
     pub fn make(&self, pod: &PodRef, container: &str) -> io::Result<()> {
-        let folder = self.of_pod(pod)?.join(checked_part(container)?);
-        DirBuilder::new().recursive(true).mode(0o755).create(folder)
+        make_folder(&self.of_pod(pod)?.join(checked_part(container)?))
     }
 
     /// The path of a container's log.
     pub fn log(&self, pod: &PodRef, container: &str, attempt: u32) -> io::Result<PathBuf> {
-        Ok(self
-            .of_pod(pod)?
-            .join(file_name(checked_part(container)?, attempt)))
+        let name = file_name(checked_part(container)?, attempt);
+        Ok(self.of_pod(pod)?.join(name))
     }
 
     /// Creates the link to the log of a container that was started.
@@ -82,10 +82,7 @@ impl LogFolders {
         if fs::read_link(&link).is_ok_and(|known| known == target) {
             return Ok(());
         }
-        DirBuilder::new()
-            .recursive(true)
-            .mode(0o755)
-            .create(&self.links)?;
+        make_folder(&self.links)?;
         remove_file(&link)?;
         symlink(target, link)
     }
@@ -117,16 +114,12 @@ impl LogFolders {
         for name in names(&self.links)? {
             let link = self.links.join(&name);
             // Another pod with this name and another UID may have links here too.
-            if name.starts_with(&prefix)
-                && fs::read_link(&link).is_ok_and(|it| it.starts_with(&folder))
-            {
+            let is_ours = || fs::read_link(&link).is_ok_and(|it| it.starts_with(&folder));
+            if name.starts_with(&prefix) && is_ours() {
                 remove_file(&link)?;
             }
         }
-        match fs::remove_dir_all(folder) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-            removed => removed,
-        }
+        if_exists(fs::remove_dir_all(folder))
     }
 
     fn of_pod(&self, pod: &PodRef) -> io::Result<PathBuf> {
@@ -150,29 +143,18 @@ fn link_name(pod: &PodRef, container: &str, id: &Id) -> io::Result<String> {
     Ok(name + SUFFIX)
 }
 
-/// Checks that a part of a path does not lead out of its folder. Ids and labels come from the
-/// runtime.
+/// Checks that a part of a path does not lead out of its folder.
 fn checked_part(part: &str) -> io::Result<&str> {
-    let is_plain = !matches!(part, "" | "." | "..") && !part.contains(['/', '\0']);
     let error = || io::Error::other(format!("{part:?} cannot be part of the name of a log"));
-    is_plain.then_some(part).ok_or_else(error)
+    is_plain_name(part).then_some(part).ok_or_else(error)
 }
 
-/// The names in a folder; empty if the folder does not exist.
-fn names(folder: &Path) -> io::Result<Vec<String>> {
-    let entries = match folder.read_dir() {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        entries => entries?,
-    };
-    let names = entries.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()));
-    names.collect()
+fn make_folder(path: &Path) -> io::Result<()> {
+    DirBuilder::new().recursive(true).mode(0o755).create(path)
 }
 
 fn remove_file(path: &Path) -> io::Result<()> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        removed => removed,
-    }
+    if_exists(fs::remove_file(path))
 }
 
 #[cfg(test)]

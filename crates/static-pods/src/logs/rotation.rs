@@ -16,7 +16,8 @@ use std::path::Path;
 use pleg::model::wall_time::WallTime;
 
 use super::compress::{COMPRESSED, UNFINISHED, compress};
-use super::{names, remove_file};
+use super::remove_file;
+use crate::files::names;
 
 /// The limits of a container's logs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -72,15 +73,9 @@ pub fn plan(log: &str, files: &[LogFile], limits: Limits, now: WallTime) -> Vec<
         // The second rotation within a second is left to the next check.
         return Vec::new();
     }
-    let mut rotated: Vec<&str> = files
-        .iter()
-        .filter_map(|file| {
-            file.name
-                .strip_prefix(log)?
-                .starts_with('.')
-                .then_some(&*file.name)
-        })
-        .collect();
+    let all = files.iter().map(|file| &*file.name);
+    let of_log = |name: &&str| name.strip_prefix(log).is_some_and(|it| it.starts_with('.'));
+    let mut rotated: Vec<&str> = all.filter(of_log).collect();
     rotated.sort_unstable();
     let is_unused =
         |name: &str| name.ends_with(UNFINISHED) || is_there(&format!("{name}{COMPRESSED}"));
@@ -88,10 +83,8 @@ pub fn plan(log: &str, files: &[LogFile], limits: Limits, now: WallTime) -> Vec<
     // Two of the files are the current log and the one that is renamed now. Names sort by age.
     let excess = used.len().saturating_sub(limits.files.saturating_sub(2));
     let (old, kept) = used.split_at(excess);
-    let removed = unused
-        .iter()
-        .chain(old)
-        .map(|name| RotationStep::Remove((*name).to_owned()));
+    let removed = unused.iter().chain(old);
+    let removed = removed.map(|name| RotationStep::Remove((*name).to_owned()));
     let plain = kept.iter().filter(|name| !name.ends_with(COMPRESSED));
     let compressed = plain.map(|name| RotationStep::Compress((*name).to_owned()));
     removed
@@ -143,10 +136,9 @@ pub fn rotate(
         }
     }
     let steps = plan(name, &files, limits, now);
-    let rotated = if steps.is_empty() {
-        Rotated::No
-    } else {
-        Rotated::Yes
+    let rotated = match steps.is_empty() {
+        true => Rotated::No,
+        false => Rotated::Yes,
     };
     for step in steps {
         match step {

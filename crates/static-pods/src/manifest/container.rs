@@ -5,15 +5,17 @@ use std::collections::BTreeMap;
 use k8s_openapi::api::core::v1;
 
 use super::problem::At;
-use super::security::{self, Inherited};
+use super::security;
+use super::{NEEDS_API_SERVER, has_items, has_text};
 use super::{env, names, ports, probes, resources, volumes};
-use crate::spec::{ContainerSpec, PullPolicy, Role, Volume};
+use crate::runtime::with_tag;
+use crate::spec::{ContainerSpec, PodSecurity, PullPolicy, Role, Volume};
 
 /// The data of its pod that a container needs.
 pub(super) struct Pod<'a> {
     pub(super) on_host: bool,
     pub(super) volumes: &'a BTreeMap<String, Volume>,
-    pub(super) security: &'a Inherited,
+    pub(super) security: &'a PodSecurity,
 }
 
 pub(super) fn read(
@@ -49,10 +51,8 @@ pub(super) fn read(
         working_dir,
     } = container;
 
-    let has_env_from = env_from.is_some_and(|it| !it.is_empty());
-    at.refuse("envFrom", has_env_from, "there is no API server");
-    let has_devices = volume_devices.is_some_and(|it| !it.is_empty());
-    at.refuse("volumeDevices", has_devices, "");
+    at.refuse("envFrom", has_items(&env_from), NEEDS_API_SERVER);
+    at.refuse("volumeDevices", has_items(&volume_devices), "");
     at.refuse("stdinOnce", stdin_once == Some(true), "");
     let default_path = "/dev/termination-log";
     let has_own_path =
@@ -68,16 +68,12 @@ pub(super) fn read(
         &[("File", ()), ("FallbackToLogsOnError", ())],
     );
 
-    if name.is_empty() {
-        at.field("name").required();
-    } else {
-        at.field("name").check(names::dns_label(&name));
-    }
+    at.field("name").check_text(&name, names::dns_label);
     let role = role_of(role, restart_policy, &at.field("restartPolicy"));
     let image = read_image(image, &at.field("image"));
     let working_dir = working_dir.filter(|it| !it.is_empty());
     if let Some(path) = &working_dir {
-        at.field("workingDir").check(volumes::check_absolute(path));
+        at.field("workingDir").check(names::absolute_path(path));
     }
     if role == Role::Init {
         for (field, is_set) in [
@@ -162,16 +158,9 @@ fn pull_policy(policy: Option<String>, image: &str, at: &At<'_>) -> PullPolicy {
 
 /// Whether the image has the tag `latest`, or neither a tag nor a digest.
 fn is_latest(image: &str) -> bool {
-    let (name, digest) = match image.split_once('@') {
-        Some((name, digest)) => (name, Some(digest)),
-        None => (image, None),
-    };
-    // A colon before a slash belongs to the registry's port.
-    let last = name.rsplit('/').next().unwrap_or(name);
-    match last.split_once(':') {
-        Some((_, tag)) => tag == "latest",
-        None => digest.is_none(),
-    }
+    let image = with_tag(image);
+    let name = image.split_once('@').map_or(&*image, |(name, _)| name);
+    name.ends_with(":latest")
 }
 
 fn pre_stop(lifecycle: v1::Lifecycle, at: &At<'_>) -> Option<Vec<String>> {
@@ -181,8 +170,7 @@ fn pre_stop(lifecycle: v1::Lifecycle, at: &At<'_>) -> Option<Vec<String>> {
         stop_signal,
     } = lifecycle;
     at.refuse("postStart", post_start.is_some(), "");
-    let has_signal = stop_signal.is_some_and(|it| !it.is_empty());
-    at.refuse("stopSignal", has_signal, "the image's is sent");
+    at.refuse("stopSignal", has_text(&stop_signal), "the image's is sent");
     let v1::LifecycleHandler {
         exec,
         http_get,

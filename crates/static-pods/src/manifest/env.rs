@@ -2,8 +2,8 @@
 
 use k8s_openapi::api::core::v1;
 
-use super::names;
 use super::problem::At;
+use super::{NEEDS_API_SERVER, names};
 use crate::spec::{EnvVar, Field, Value};
 
 pub(super) fn read(variables: Vec<v1::EnvVar>, at: &At<'_>) -> Vec<EnvVar> {
@@ -18,11 +18,7 @@ fn variable(variable: v1::EnvVar, at: &At<'_>) -> EnvVar {
         value,
         value_from,
     } = variable;
-    if name.is_empty() {
-        at.field("name").required();
-    } else {
-        at.field("name").check(names::variable(&name));
-    }
+    at.field("name").check_text(&name, names::variable);
     let literal = value.unwrap_or_default();
     let value = match value_from {
         None => Value::Literal(literal),
@@ -49,14 +45,10 @@ fn source_value(source: v1::EnvVarSource, at: &At<'_>) -> Value {
         (
             "configMapKeyRef",
             config_map_key_ref.is_some(),
-            "there is no API server",
+            NEEDS_API_SERVER,
         ),
         ("resourceFieldRef", resource_field_ref.is_some(), ""),
-        (
-            "secretKeyRef",
-            secret_key_ref.is_some(),
-            "there is no API server",
-        ),
+        ("secretKeyRef", secret_key_ref.is_some(), NEEDS_API_SERVER),
     ] {
         at.refuse(field, is_set, why);
         sources += usize::from(is_set);
@@ -86,20 +78,15 @@ fn field(reference: v1::ObjectFieldSelector, at: &At<'_>) -> Option<Field> {
         "status.hostIP" => Field::HostIp,
         "status.hostIPs" => Field::HostIps,
         "status.podIP" => Field::PodIp,
-        "" => {
-            at.required();
-            return None;
-        }
-        "spec.serviceAccountName" | "status.podIPs" => {
-            at.unsupported("");
-            return None;
-        }
-        path if is_entry(path) => {
-            at.unsupported("write the value in place of the reference");
-            return None;
-        }
-        path => {
-            at.invalid(format!("{path:?} is not a field that can be referred to"));
+        other => {
+            match other {
+                "" => at.required(),
+                "spec.serviceAccountName" | "status.podIPs" => at.unsupported(""),
+                path if is_entry(path) => {
+                    at.unsupported("write the value in place of the reference");
+                }
+                path => at.invalid(format!("{path:?} is not a field that can be referred to")),
+            }
             return None;
         }
     })

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use pleg::model::id::{PodRef, PodUid};
 
-use super::names;
 use super::problem::At;
+use super::{NEEDS_API_SERVER, has_items, has_text, names};
 
 /// The largest total size of a pod's annotations, in bytes.
 const MAX_ANNOTATIONS: usize = 256 << 10;
@@ -51,21 +51,19 @@ pub(super) fn read(metadata: ObjectMeta, manifest_uid: PodUid, at: &At<'_>) -> M
 
     let is_deleted = deletion_timestamp.is_some() || deletion_grace_period_seconds.is_some();
     at.refuse("deletionTimestamp", is_deleted, "the pod is being deleted");
-    let has_finalizers = finalizers.is_some_and(|it| !it.is_empty());
-    at.refuse("finalizers", has_finalizers, "there is no API server");
-    let has_owners = owner_references.is_some_and(|it| !it.is_empty());
-    at.refuse("ownerReferences", has_owners, "there is no API server");
-    let is_generated = generate_name.is_some_and(|it| !it.is_empty());
-    at.refuse("generateName", is_generated, "the pod needs a name");
-    let has_uid = uid.is_some_and(|it| !it.is_empty());
+    at.refuse("finalizers", has_items(&finalizers), NEEDS_API_SERVER);
+    let has_owners = has_items(&owner_references);
+    at.refuse("ownerReferences", has_owners, NEEDS_API_SERVER);
+    at.refuse(
+        "generateName",
+        has_text(&generate_name),
+        "the pod needs a name",
+    );
+    let has_uid = has_text(&uid);
     at.refuse("uid", has_uid, "the UID is computed from the manifest");
 
     let name = name.unwrap_or_default();
-    if name.is_empty() {
-        at.field("name").required();
-    } else {
-        at.field("name").check(names::dns_subdomain(&name));
-    }
+    at.field("name").check_text(&name, names::dns_subdomain);
     let namespace = namespace.filter(|it| !it.is_empty());
     let namespace = namespace.unwrap_or_else(|| "default".to_owned());
     at.field("namespace").check(names::dns_label(&namespace));

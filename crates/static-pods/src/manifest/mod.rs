@@ -67,17 +67,29 @@ use document::{Node, Value};
 use problem::{At, Problems, Step, path_text};
 pub use problem::{Problem, Reason, Refused};
 
+/// Why a field is refused that has an effect in a cluster only.
+const NEEDS_API_SERVER: &str = "there is no API server";
+
+fn has_items<T>(list: &Option<Vec<T>>) -> bool {
+    list.as_ref().is_some_and(|it| !it.is_empty())
+}
+
+fn has_text(text: &Option<String>) -> bool {
+    text.as_ref().is_some_and(|it| !it.is_empty())
+}
+
 /// Parses the manifest of a pod for `node`. `file` is the name of the file in problems.
 pub fn parse(content: &[u8], file: &str, node: &str) -> Result<PodSpec, Refused> {
     let file: Arc<str> = file.into();
-    let refused = |line: Option<u64>, reason: Reason| {
+    let refused_at = |line: Option<u64>, path: &[Step], reason: Reason| {
         Refused(vec![Problem {
             file: file.clone(),
             line,
-            path: String::new(),
+            path: path_text(path),
             reason,
         }])
     };
+    let refused = |line, reason| refused_at(line, &[], reason);
     let text = std::str::from_utf8(content).map_err(|error| {
         let before = content.get(..error.valid_up_to()).unwrap_or_default();
         let line = 1 + before.iter().filter(|it| **it == b'\n').count() as u64;
@@ -89,16 +101,12 @@ pub fn parse(content: &[u8], file: &str, node: &str) -> Result<PodSpec, Refused>
         let empty = "the file is empty: a manifest of a pod is expected";
         return Err(refused(None, Reason::NotOnePod(empty.to_owned())));
     };
-    check_kind(&tree).map_err(|(path, reason)| {
-        let line = Some(tree.line_of(&path));
-        Refused(vec![Problem {
-            file: file.clone(),
-            line,
-            path: path_text(&path),
-            reason,
-        }])
-    })?;
-    forget_status(&mut tree);
+    check_kind(&tree)
+        .map_err(|(path, reason)| refused_at(Some(tree.line_of(&path)), &path, reason))?;
+    // `status` is written by an API server, whose version may be newer than the types.
+    if let Value::Map(entries) = &mut tree.value {
+        entries.retain(|it| it.key != "status");
+    }
 
     let problems = Problems::default();
     let decoded: Option<Pod> = strict::decode(&tree, At::root(&problems));
@@ -109,14 +117,9 @@ pub fn parse(content: &[u8], file: &str, node: &str) -> Result<PodSpec, Refused>
             let uid = uid::of(&decoded, node, &file);
             pod::spec(decoded, uid, &file, node, &At::root(&problems))
         });
-    match spec {
-        Some(spec) if problems.is_empty() => Ok(spec),
-        _ => Err(Refused(placed(problems, &tree, &file))),
+    if let Some(spec) = spec.filter(|_| problems.is_empty()) {
+        return Ok(spec);
     }
-}
-
-/// All problems with their lines, in the order of the file.
-fn placed(problems: Problems, tree: &Node, file: &Arc<str>) -> Vec<Problem> {
     let found = problems.into_found().into_iter().map(|it| Problem {
         file: file.clone(),
         line: it.line.or_else(|| Some(tree.line_of(&it.path))),
@@ -125,21 +128,17 @@ fn placed(problems: Problems, tree: &Node, file: &Arc<str>) -> Vec<Problem> {
     });
     let mut found: Vec<Problem> = found.collect();
     found.sort_by_key(|it| it.line);
-    found
+    Err(Refused(found))
 }
 
 /// Checks that the file is a pod. If it is not, no other problem is reported.
 fn check_kind(tree: &Node) -> Result<(), (Vec<Step>, Reason)> {
-    let not_a_pod = |path: Vec<Step>, why: String| Err((path, Reason::NotOnePod(why)));
     if !matches!(tree.value, Value::Map(_)) {
-        let why = format!(
-            "a manifest of a pod is expected, not {}",
-            tree.value.describe()
-        );
-        return not_a_pod(Vec::new(), why);
+        let found = tree.value.describe();
+        let why = format!("a manifest of a pod is expected, not {found}");
+        return Err((Vec::new(), Reason::NotOnePod(why)));
     }
     for (field, expected) in [("kind", "Pod"), ("apiVersion", "v1")] {
-        let path = vec![Step::Field(field.to_owned())];
         let why = match tree.get(field).map(|it| &it.value) {
             Some(Value::Text(it)) if it == expected => continue,
             None | Some(Value::Null) => format!("required: {field}: {expected} is expected"),
@@ -151,14 +150,8 @@ fn check_kind(tree: &Node) -> Result<(), (Vec<Step>, Reason)> {
             }
             Some(other) => format!("must be {expected}, not {}", other.describe()),
         };
-        return not_a_pod(path, why);
+        let path = vec![Step::Field(field.to_owned())];
+        return Err((path, Reason::NotOnePod(why)));
     }
     Ok(())
-}
-
-/// Removes `status`. It is written by an API server, whose version may be newer than the types.
-fn forget_status(tree: &mut Node) {
-    if let Value::Map(entries) = &mut tree.value {
-        entries.retain(|it| it.key != "status");
-    }
 }

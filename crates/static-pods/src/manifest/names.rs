@@ -1,6 +1,7 @@
-//! The forms of names, as an API server checks them.
+//! The forms of names, addresses and paths, as an API server checks them.
 
 use std::collections::BTreeSet;
+use std::net::IpAddr;
 
 use super::problem::At;
 
@@ -19,26 +20,31 @@ fn is_made_of(text: &str, class: fn(char) -> bool, more: &str) -> bool {
         && text.chars().all(|it| class(it) || more.contains(it))
 }
 
+fn expect(is_valid: bool, text: &str, what: &str) -> Result<(), String> {
+    match is_valid {
+        true => Ok(()),
+        false => Err(format!("{text:?} is not {what}")),
+    }
+}
+
 /// A label of DNS (RFC 1123): the name of a container or of a volume, a namespace, a host name.
 pub(super) fn dns_label(text: &str) -> Result<(), String> {
-    match text.len() <= 63 && is_made_of(text, is_lower, "-") {
-        true => Ok(()),
-        false => Err(format!(
-            "{text:?} is not a DNS label: at most 63 lower-case letters, digits and '-', with a \
-             letter or digit at both ends"
-        )),
-    }
+    expect(
+        text.len() <= 63 && is_made_of(text, is_lower, "-"),
+        text,
+        "a DNS label: at most 63 lower-case letters, digits and '-', with a letter or digit at \
+         both ends",
+    )
 }
 
 /// A name of DNS: the name of a pod.
 pub(super) fn dns_subdomain(text: &str) -> Result<(), String> {
-    match is_dns_subdomain(text) {
-        true => Ok(()),
-        false => Err(format!(
-            "{text:?} is not a DNS name: at most 253 lower-case letters, digits, '-' and '.', \
-             with a letter or digit at both ends of each part"
-        )),
-    }
+    expect(
+        is_dns_subdomain(text),
+        text,
+        "a DNS name: at most 253 lower-case letters, digits, '-' and '.', with a letter or digit \
+         at both ends of each part",
+    )
 }
 
 fn is_dns_subdomain(text: &str) -> bool {
@@ -47,65 +53,65 @@ fn is_dns_subdomain(text: &str) -> bool {
 
 /// The key of a label or of an annotation.
 pub(super) fn qualified_name(text: &str) -> Result<(), String> {
-    let (is_prefix_good, name) = match text.split_once('/') {
+    let (is_prefix_valid, name) = match text.split_once('/') {
         Some((prefix, name)) => (is_dns_subdomain(&prefix.to_lowercase()), name),
         None => (true, text),
     };
-    match is_prefix_good && name.len() <= 63 && is_made_of(name, is_alphanumeric, "-_.") {
-        true => Ok(()),
-        false => Err(format!(
-            "{text:?} is not a qualified name: at most 63 letters, digits, '-', '_' and '.', with \
-             a letter or digit at both ends, and perhaps a DNS name and '/' before"
-        )),
-    }
+    expect(
+        is_prefix_valid && name.len() <= 63 && is_made_of(name, is_alphanumeric, "-_."),
+        text,
+        "a qualified name: at most 63 letters, digits, '-', '_' and '.', with a letter or digit \
+         at both ends, and perhaps a DNS name and '/' before",
+    )
 }
 
 /// The value of a label.
 pub(super) fn label_value(text: &str) -> Result<(), String> {
-    let is_good = text.len() <= 63 && is_made_of(text, is_alphanumeric, "-_.");
-    match text.is_empty() || is_good {
-        true => Ok(()),
-        false => Err(format!(
-            "{text:?} is not a label's value: at most 63 letters, digits, '-', '_' and '.', with \
-             a letter or digit at both ends"
-        )),
-    }
+    let is_valid = text.len() <= 63 && is_made_of(text, is_alphanumeric, "-_.");
+    expect(
+        text.is_empty() || is_valid,
+        text,
+        "a label's value: at most 63 letters, digits, '-', '_' and '.', with a letter or digit at \
+         both ends",
+    )
 }
 
 /// The name of a port (RFC 6335).
 pub(super) fn port_name(text: &str) -> Result<(), String> {
-    let is_good = text.len() <= 15
+    let is_valid = text.len() <= 15
         && is_made_of(text, is_lower, "-")
         && !text.contains("--")
         && text.contains(|it: char| it.is_ascii_lowercase());
-    match is_good {
-        true => Ok(()),
-        false => Err(format!(
-            "{text:?} is not a port's name: at most 15 lower-case letters, digits and single '-', \
-             with a letter among them and no '-' at an end"
-        )),
-    }
+    expect(
+        is_valid,
+        text,
+        "a port's name: at most 15 lower-case letters, digits and single '-', with a letter among \
+         them and no '-' at an end",
+    )
 }
 
 /// The name of an environment variable.
 pub(super) fn variable(text: &str) -> Result<(), String> {
-    match text.chars().all(|it| matches!(it, ' '..='~') && it != '=') {
-        true => Ok(()),
-        false => Err(format!(
-            "{text:?} is not a variable's name: printable ASCII characters other than '='"
-        )),
-    }
+    let is_valid = text.chars().all(|it| matches!(it, ' '..='~') && it != '=');
+    let what = "a variable's name: printable ASCII characters other than '='";
+    expect(is_valid, text, what)
 }
 
 /// The name of an HTTP header (RFC 9110).
 pub(super) fn header(text: &str) -> Result<(), String> {
-    match is_made_of(text, is_alphanumeric, "-") {
-        true => Ok(()),
-        false => Err(format!(
-            "{text:?} is not a header's name: letters, digits and '-', with a letter or digit at \
-             both ends"
-        )),
-    }
+    let is_valid = is_made_of(text, is_alphanumeric, "-");
+    let what = "a header's name: letters, digits and '-', with a letter or digit at both ends";
+    expect(is_valid, text, what)
+}
+
+/// An IP address.
+pub(super) fn ip_address(text: &str) -> Result<(), String> {
+    expect(text.parse::<IpAddr>().is_ok(), text, "an IP address")
+}
+
+/// An absolute path.
+pub(super) fn absolute_path(text: &str) -> Result<(), String> {
+    expect(text.starts_with('/'), text, "an absolute path")
 }
 
 /// Checks that a name is unique in a list.

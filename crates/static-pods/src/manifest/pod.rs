@@ -10,13 +10,12 @@ use pleg::model::id::PodUid;
 use super::metadata::{self, Metadata};
 use super::problem::At;
 use super::security;
+use super::{NEEDS_API_SERVER, has_items, has_text};
 use super::{container, names, ports, volumes};
 use crate::spec::{ContainerSpec, Dns, Network, PodSpec, RestartPolicy, Role};
 
 /// The longest host name that the kernel accepts.
 const MAX_HOSTNAME_LEN: usize = 63;
-
-const NEEDS_API_SERVER: &str = "there is no API server";
 
 /// The specification of a pod. It can be used only if nothing was reported to `at`.
 pub(super) fn spec(pod: v1::Pod, uid: PodUid, file: &Arc<str>, node: &str, at: &At<'_>) -> PodSpec {
@@ -31,10 +30,10 @@ pub(super) fn spec(pod: v1::Pod, uid: PodUid, file: &Arc<str>, node: &str, at: &
         annotations,
     } = metadata::read(metadata, uid, &at.field("metadata"));
     let at = at.field("spec");
-    if spec.is_none() {
+    let is_given = spec.is_some();
+    if !is_given {
         at.required();
     }
-    let is_given = spec.is_some();
     let v1::PodSpec {
         active_deadline_seconds,
         affinity,
@@ -78,78 +77,48 @@ pub(super) fn spec(pod: v1::Pod, uid: PodUid, file: &Arc<str>, node: &str, at: &
         volumes,
     } = spec.unwrap_or_default();
 
-    let has_text = |it: Option<String>| it.is_some_and(|it| !it.is_empty());
-    for (field, is_set, why) in [
-        (
-            "activeDeadlineSeconds",
-            active_deadline_seconds.is_some(),
-            "",
-        ),
-        (
-            "automountServiceAccountToken",
-            automount_service_account_token == Some(true),
-            NEEDS_API_SERVER,
-        ),
-        ("ephemeralContainers", has_items(&ephemeral_containers), ""),
-        ("hostAliases", has_items(&host_aliases), ""),
-        ("hostIPC", host_ipc == Some(true), ""),
-        ("hostPID", host_pid == Some(true), ""),
-        ("hostUsers", host_users == Some(false), ""),
-        (
-            "imagePullSecrets",
-            has_items(&image_pull_secrets),
-            NEEDS_API_SERVER,
-        ),
-        ("overhead", overhead.is_some_and(|it| !it.is_empty()), ""),
-        (
-            "readinessGates",
-            has_items(&readiness_gates),
-            NEEDS_API_SERVER,
-        ),
-        (
-            "resourceClaims",
-            has_items(&resource_claims),
-            NEEDS_API_SERVER,
-        ),
-        (
-            "resources",
-            resources.is_some(),
-            "only containers can have resources",
-        ),
-        (
-            "runtimeClassName",
-            has_text(runtime_class_name),
-            NEEDS_API_SERVER,
-        ),
-        (
-            "schedulingGates",
-            has_items(&scheduling_gates),
-            NEEDS_API_SERVER,
-        ),
-        (
-            "serviceAccount",
-            has_text(service_account),
-            NEEDS_API_SERVER,
-        ),
-        (
-            "serviceAccountName",
-            has_text(service_account_name),
-            NEEDS_API_SERVER,
-        ),
-        ("setHostnameAsFQDN", set_hostname_as_fqdn == Some(true), ""),
-        (
-            "shareProcessNamespace",
-            share_process_namespace == Some(true),
-            "",
-        ),
-        (
-            "subdomain",
-            has_text(subdomain),
-            "there is no cluster's DNS",
-        ),
+    for (field, is_set) in [
+        ("imagePullSecrets", has_items(&image_pull_secrets)),
+        ("readinessGates", has_items(&readiness_gates)),
+        ("resourceClaims", has_items(&resource_claims)),
+        ("runtimeClassName", has_text(&runtime_class_name)),
+        ("schedulingGates", has_items(&scheduling_gates)),
+        ("serviceAccount", has_text(&service_account)),
+        ("serviceAccountName", has_text(&service_account_name)),
     ] {
-        at.refuse(field, is_set, why);
+        at.refuse(field, is_set, NEEDS_API_SERVER);
     }
+    let mounts_token = automount_service_account_token == Some(true);
+    at.refuse(
+        "automountServiceAccountToken",
+        mounts_token,
+        NEEDS_API_SERVER,
+    );
+    for (field, is_set) in [
+        ("activeDeadlineSeconds", active_deadline_seconds.is_some()),
+        ("ephemeralContainers", has_items(&ephemeral_containers)),
+        ("hostAliases", has_items(&host_aliases)),
+        ("hostIPC", host_ipc == Some(true)),
+        ("hostPID", host_pid == Some(true)),
+        ("hostUsers", host_users == Some(false)),
+        ("overhead", overhead.is_some_and(|it| !it.is_empty())),
+        ("setHostnameAsFQDN", set_hostname_as_fqdn == Some(true)),
+    ] {
+        at.refuse(field, is_set, "");
+    }
+    let shares_processes = share_process_namespace == Some(true);
+    at.refuse("shareProcessNamespace", shares_processes, "");
+    let has_resources = resources.is_some();
+    at.refuse(
+        "resources",
+        has_resources,
+        "only containers can have resources",
+    );
+    at.refuse(
+        "subdomain",
+        has_text(&subdomain),
+        "there is no cluster's DNS",
+    );
     if let Some(v1::PodOS { name }) = os
         && name != "linux"
     {
@@ -158,7 +127,7 @@ pub(super) fn spec(pod: v1::Pod, uid: PodUid, file: &Arc<str>, node: &str, at: &
     check_placement(affinity, node_name, node_selector, node, &at);
 
     let on_host = host_network == Some(true);
-    let (security, inherited) = security::pod(security_context, &at.field("securityContext"));
+    let security = security::pod(security_context, &at.field("securityContext"));
     let volumes = volumes::read(volumes.unwrap_or_default(), &at.field("volumes"));
     let containers = read_containers(
         init_containers.unwrap_or_default(),
@@ -166,7 +135,7 @@ pub(super) fn spec(pod: v1::Pod, uid: PodUid, file: &Arc<str>, node: &str, at: &
         &container::Pod {
             on_host,
             volumes: &volumes,
-            security: &inherited,
+            security: &security,
         },
         is_given,
         &at,
@@ -198,10 +167,6 @@ pub(super) fn spec(pod: v1::Pod, uid: PodUid, file: &Arc<str>, node: &str, at: &
         volumes,
         containers,
     }
-}
-
-fn has_items<T>(list: &Option<Vec<T>>) -> bool {
-    list.as_ref().is_some_and(|it| !it.is_empty())
 }
 
 /// Checks that the pod can run on this node, as a kubelet does.
@@ -313,7 +278,7 @@ fn dns(policy: Option<String>, config: Option<v1::PodDNSConfig>, at: &At<'_>) ->
         at_servers.invalid("more than 3");
     }
     for (i, server) in servers.iter().enumerate() {
-        at_servers.index(i).check(ports::check_address(server));
+        at_servers.index(i).check(names::ip_address(server));
     }
     let options = options.unwrap_or_default().into_iter().enumerate();
     let options = options.filter_map(|(i, v1::PodDNSConfigOption { name, value })| {

@@ -1,7 +1,6 @@
 //! `ports`.
 
 use std::collections::BTreeSet;
-use std::net::IpAddr;
 
 use k8s_openapi::api::core::v1;
 
@@ -43,7 +42,7 @@ fn read_one(port: v1::ContainerPort, on_host: bool, at: &At<'_>) -> Port {
     }
     let host_ip = host_ip.filter(|it| !it.is_empty());
     if let Some(address) = &host_ip {
-        at.field("hostIP").check(check_address(address));
+        at.field("hostIP").check(names::ip_address(address));
     }
     Port {
         name,
@@ -71,14 +70,6 @@ pub(super) fn number(number: i32, at: &At<'_>) -> u16 {
             at.invalid(format!("{number} is not between 1 and 65535"));
             1
         }
-    }
-}
-
-/// Checks an IP address.
-pub(super) fn check_address(text: &str) -> Result<(), String> {
-    match text.parse::<IpAddr>() {
-        Ok(_) => Ok(()),
-        Err(_) => Err(format!("{text:?} is not an IP address")),
     }
 }
 

@@ -7,15 +7,7 @@ use k8s_openapi::apimachinery::pkg::util::intstr::IntOrString;
 
 use super::problem::At;
 use super::{names, ports};
-use crate::spec::{Check, Port, Probe, Probes, Scheme};
-
-/// The kind of a probe.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
-    Startup,
-    Liveness,
-    Readiness,
-}
+use crate::spec::{Check, Port, Probe, ProbeKind, Probes, Scheme};
 
 pub(super) fn read(
     startup: Option<v1::Probe>,
@@ -26,13 +18,13 @@ pub(super) fn read(
 ) -> Probes {
     let read = |it: Option<v1::Probe>, field, kind| probe(it?, kind, ports, &at.field(field));
     Probes {
-        startup: read(startup, "startupProbe", Kind::Startup),
-        liveness: read(liveness, "livenessProbe", Kind::Liveness),
-        readiness: read(readiness, "readinessProbe", Kind::Readiness),
+        startup: read(startup, "startupProbe", ProbeKind::Startup),
+        liveness: read(liveness, "livenessProbe", ProbeKind::Liveness),
+        readiness: read(readiness, "readinessProbe", ProbeKind::Readiness),
     }
 }
 
-fn probe(probe: v1::Probe, kind: Kind, ports: &[Port], at: &At<'_>) -> Option<Probe> {
+fn probe(probe: v1::Probe, kind: ProbeKind, ports: &[Port], at: &At<'_>) -> Option<Probe> {
     let v1::Probe {
         exec,
         failure_threshold,
@@ -63,14 +55,14 @@ fn probe(probe: v1::Probe, kind: Kind, ports: &[Port], at: &At<'_>) -> Option<Pr
     let period = seconds("periodSeconds", period_seconds, 10);
     let timeout = seconds("timeoutSeconds", timeout_seconds, 1);
     let success_threshold = number("successThreshold", success_threshold, 1);
-    if kind != Kind::Readiness && success_threshold != 1 {
+    if kind != ProbeKind::Readiness && success_threshold != 1 {
         at.field("successThreshold")
             .invalid("must be 1, except in a readinessProbe");
     }
     let failure_threshold = number("failureThreshold", failure_threshold, 3);
     let at_grace = at.field("terminationGracePeriodSeconds");
     let grace_period = termination_grace_period_seconds.map(|seconds| {
-        if kind == Kind::Readiness {
+        if kind == ProbeKind::Readiness {
             at_grace.invalid("a readinessProbe cannot have it");
         }
         let seconds = u64::try_from(seconds).unwrap_or(0);
@@ -165,13 +157,10 @@ fn port_number(port: IntOrString, ports: &[Port], at: &At<'_>) -> u16 {
         IntOrString::Int(number) => ports::number(number, at),
         IntOrString::String(name) => {
             let named = ports.iter().find(|it| it.name.as_deref() == Some(&name));
-            named.map_or_else(
-                || {
-                    at.invalid(format!("no port of this container has the name {name:?}"));
-                    1
-                },
-                |it| it.container_port,
-            )
+            if named.is_none() {
+                at.invalid(format!("no port of this container has the name {name:?}"));
+            }
+            named.map_or(1, |it| it.container_port)
         }
     }
 }

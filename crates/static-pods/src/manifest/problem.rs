@@ -86,11 +86,8 @@ pub struct Refused(pub Vec<Problem>);
 
 impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (i, problem) in self.0.iter().enumerate() {
-            let separator = if i == 0 { "" } else { "\n" };
-            write!(f, "{separator}{problem}")?;
-        }
-        Ok(())
+        let lines: Vec<_> = self.0.iter().map(Problem::to_string).collect();
+        f.write_str(&lines.join("\n"))
     }
 }
 
@@ -175,7 +172,7 @@ impl<'p> At<'p> {
         self.report_in(None, reason);
     }
 
-    /// Reports a problem in a line that is not that of the first value at this path.
+    /// Reports a problem. `line` is given if it is not that of the first value at this path.
     pub(super) fn report_in(&self, line: Option<u64>, reason: Reason) {
         self.problems.0.borrow_mut().push(Found {
             path: self.path.clone(),
@@ -200,6 +197,14 @@ impl<'p> At<'p> {
     pub(super) fn refuse(&self, field: &str, is_set: bool, why: &'static str) {
         if is_set {
             self.field(field).unsupported(why);
+        }
+    }
+
+    /// Reports a text that is empty or invalid.
+    pub(super) fn check_text(&self, text: &str, check: fn(&str) -> Result<(), String>) {
+        match text.is_empty() {
+            true => self.required(),
+            false => self.check(check(text)),
         }
     }
 

@@ -1,12 +1,12 @@
 //! Quantities: `500m`, `1.5Gi`, `1e3`. Exact, and rounded up as Kubernetes rounds.
 
-/// The unit of a result.
+/// The unit of a result; its number is how many of it a one has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unit {
-    /// Ones, for bytes.
-    Ones,
-    /// Thousandths, for CPUs.
-    Thousandths,
+    /// For bytes.
+    Ones = 1,
+    /// For CPUs.
+    Thousandths = 1000,
 }
 
 /// Parses a quantity that is not negative, rounded up.
@@ -19,13 +19,9 @@ pub(super) fn parse(text: &str, unit: Unit) -> Result<u64, String> {
     };
     let (mantissa, decimals, rest) = number(text).ok_or_else(malformed)?;
     let (base, exponent) = suffix(rest).ok_or_else(malformed)?;
-    let scale = match unit {
-        Unit::Ones => 1,
-        Unit::Thousandths => 1000,
-    };
     let power = |exponent: u32| u128::from(base).checked_pow(exponent);
     let wanted = || {
-        let mut above = mantissa.checked_mul(scale)?;
+        let mut above = mantissa.checked_mul(unit as u128)?;
         let mut below = 10_u128.checked_pow(decimals)?;
         match u32::try_from(exponent) {
             Ok(exponent) => above = above.checked_mul(power(exponent)?)?,

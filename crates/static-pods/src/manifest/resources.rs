@@ -7,6 +7,7 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 
 use super::problem::At;
 use super::quantity::{self, Unit};
+use super::{NEEDS_API_SERVER, has_items};
 use crate::spec::Resources;
 
 pub(super) fn read(resources: v1::ResourceRequirements, at: &At<'_>) -> Resources {
@@ -15,8 +16,7 @@ pub(super) fn read(resources: v1::ResourceRequirements, at: &At<'_>) -> Resource
         limits,
         requests,
     } = resources;
-    let has_claims = claims.is_some_and(|it| !it.is_empty());
-    at.refuse("claims", has_claims, "there is no API server");
+    at.refuse("claims", has_items(&claims), NEEDS_API_SERVER);
     let limits = amounts(limits.unwrap_or_default(), &at.field("limits"));
     let requests = amounts(requests.unwrap_or_default(), &at.field("requests"));
     for (name, request, limit, unit) in [

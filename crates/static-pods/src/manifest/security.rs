@@ -3,20 +3,10 @@
 use k8s_openapi::api::core::v1;
 
 use super::problem::At;
+use super::{has_items, has_text};
 use crate::spec::{ContainerSecurity, PodSecurity, Seccomp};
 
-/// The defaults of the containers from their pod.
-pub(super) struct Inherited {
-    user: Option<i64>,
-    group: Option<i64>,
-    must_not_be_root: bool,
-    seccomp: Option<Seccomp>,
-}
-
-pub(super) fn pod(
-    context: Option<v1::PodSecurityContext>,
-    at: &At<'_>,
-) -> (PodSecurity, Inherited) {
+pub(super) fn pod(context: Option<v1::PodSecurityContext>, at: &At<'_>) -> PodSecurity {
     let v1::PodSecurityContext {
         app_armor_profile,
         fs_group,
@@ -35,7 +25,7 @@ pub(super) fn pod(
     at.refuse("appArmorProfile", app_armor_profile.is_some(), "");
     at.refuse("seLinuxChangePolicy", se_linux_change_policy.is_some(), "");
     at.refuse("seLinuxOptions", se_linux_options.is_some(), "");
-    at.refuse("sysctls", sysctls.is_some_and(|it| !it.is_empty()), "");
+    at.refuse("sysctls", has_items(&sysctls), "");
     at.refuse("windowsOptions", windows_options.is_some(), "");
     let has_policy = supplemental_groups_policy.is_some_and(|it| !it.is_empty() && it != "Merge");
     at.refuse("supplementalGroupsPolicy", has_policy, "only Merge is");
@@ -51,26 +41,19 @@ pub(super) fn pod(
     for (i, group) in supplemental_groups.iter().enumerate() {
         check_id(Some(*group), &at.field("supplementalGroups").index(i));
     }
-    let seccomp = seccomp(seccomp_profile, &at.field("seccompProfile"));
-    let inherited = Inherited {
+    PodSecurity {
         user: run_as_user,
         group: run_as_group,
         must_not_be_root: run_as_non_root == Some(true),
-        seccomp,
-    };
-    let security = PodSecurity {
-        user: run_as_user,
-        group: run_as_group,
         supplemental_groups,
         fs_group,
-        seccomp,
-    };
-    (security, inherited)
+        seccomp: seccomp(seccomp_profile, &at.field("seccompProfile")),
+    }
 }
 
 pub(super) fn container(
     context: v1::SecurityContext,
-    pod: &Inherited,
+    pod: &PodSecurity,
     at: &At<'_>,
 ) -> ContainerSecurity {
     let v1::SecurityContext {
@@ -148,8 +131,7 @@ fn seccomp(profile: Option<v1::SeccompProfile>, at: &At<'_>) -> Option<Seccomp> 
         localhost_profile,
         type_,
     } = profile?;
-    let has_file = localhost_profile.is_some_and(|it| !it.is_empty());
-    at.refuse("localhostProfile", has_file, "");
+    at.refuse("localhostProfile", has_text(&localhost_profile), "");
     let at = at.field("type");
     match type_.as_str() {
         "" => at.required(),

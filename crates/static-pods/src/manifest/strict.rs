@@ -6,11 +6,10 @@
 //! default.
 
 use std::fmt;
+use std::vec;
 
-use serde::de::{
-    self, DeserializeOwned, DeserializeSeed, Deserializer, IntoDeserializer, Visitor,
-    value::StrDeserializer,
-};
+use serde::de::value::{MapDeserializer, SeqDeserializer, StrDeserializer};
+use serde::de::{self, DeserializeOwned, Deserializer, IntoDeserializer, Visitor};
 
 use super::document::{Entry, Node, Value};
 use super::problem::{At, Reason};
@@ -18,12 +17,11 @@ use super::problem::{At, Reason};
 /// Deserializes the tree. The value can be used only if nothing was reported to `at`. `None` if
 /// there is no value.
 pub(super) fn decode<T: DeserializeOwned>(node: &Node, at: At<'_>) -> Option<T> {
-    T::deserialize(Strict {
+    let root = Strict {
         node,
         at: at.clone(),
-    })
-    .map_err(|error| error.report(&at))
-    .ok()
+    };
+    T::deserialize(root).map_err(|error| error.report(&at)).ok()
 }
 
 /// Why there is no value.
@@ -67,7 +65,7 @@ struct Strict<'n, 'p> {
     at: At<'p>,
 }
 
-impl Strict<'_, '_> {
+impl<'n, 'p> Strict<'n, 'p> {
     fn wrong_type(&self, expected: &'static str) {
         self.at.report(Reason::WrongType {
             expected,
@@ -84,6 +82,63 @@ impl Strict<'_, '_> {
             _ => None,
         }
     }
+
+    /// The items of a list; none if it is not a list, which is reported.
+    fn items(self) -> SeqDeserializer<impl Iterator<Item = Strict<'n, 'p>>, Stopped> {
+        let items = match &self.node.value {
+            Value::List(items) => items.as_slice(),
+            _ => {
+                self.wrong_type("a list");
+                &[]
+            }
+        };
+        let items = items.iter().enumerate();
+        SeqDeserializer::new(items.map(move |(index, node)| Strict {
+            node,
+            at: self.at.index(index),
+        }))
+    }
+
+    /// The entries of a mapping; none if it is not a mapping, which is reported. Entries other than
+    /// `fields` and duplicates are reported and left out.
+    fn entries<'de>(
+        &self,
+        fields: Option<&'static [&'static str]>,
+    ) -> MapDeserializer<'de, vec::IntoIter<(&'n str, Self)>, Stopped> {
+        let entries = match &self.node.value {
+            Value::Map(entries) => entries.as_slice(),
+            _ => {
+                self.wrong_type("a mapping");
+                &[]
+            }
+        };
+        let mut kept: Vec<(&str, Self)> = Vec::new();
+        for Entry { key, line, node } in entries {
+            let at = match fields {
+                Some(_) => self.at.field(key),
+                None => self.at.key(key),
+            };
+            if kept.iter().any(|(it, _)| it == key) {
+                at.report_in(Some(*line), Reason::DuplicateKey);
+            } else if let Some(fields) = fields
+                && !fields.contains(&key.as_str())
+            {
+                let suggestion = nearest(key, fields);
+                at.report_in(Some(*line), Reason::UnknownField { suggestion });
+            } else {
+                kept.push((key, Self { node, at }));
+            }
+        }
+        MapDeserializer::new(kept.into_iter())
+    }
+}
+
+impl<'de> IntoDeserializer<'de, Stopped> for Strict<'_, '_> {
+    type Deserializer = Self;
+
+    fn into_deserializer(self) -> Self {
+        self
+    }
 }
 
 impl<'de> Deserializer<'de> for Strict<'_, '_> {
@@ -98,40 +153,33 @@ impl<'de> Deserializer<'de> for Strict<'_, '_> {
             Value::Unsigned(it) => visitor.visit_u64(*it),
             Value::Float(it) => visitor.visit_f64(*it),
             Value::Text(it) => visitor.visit_str(it),
-            Value::List(items) => visitor.visit_seq(Items::new(items, self.at)),
-            Value::Map(entries) => visitor.visit_map(Entries::new(entries, None, self.at)),
+            Value::List(_) => visitor.visit_seq(self.items()),
+            Value::Map(_) => visitor.visit_map(self.entries(None)),
         }
         .map_err(|it| it.report(&at))
     }
 
     fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Stopped> {
-        match &self.node.value {
-            Value::Bool(it) => visitor.visit_bool(*it),
-            _ => {
-                self.wrong_type("true or false");
-                visitor.visit_bool(false)
-            }
-        }
+        let Value::Bool(it) = self.node.value else {
+            self.wrong_type("true or false");
+            return visitor.visit_bool(false);
+        };
+        visitor.visit_bool(it)
     }
 
     fn deserialize_i32<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Stopped> {
-        match self.integer().and_then(|it| i32::try_from(it).ok()) {
-            Some(it) => visitor.visit_i32(it),
-            None => {
-                self.wrong_type("a whole number of at most 32 bits");
-                visitor.visit_i32(0)
-            }
-        }
+        let it = self.integer().and_then(|it| i32::try_from(it).ok());
+        visitor.visit_i32(it.unwrap_or_else(|| {
+            self.wrong_type("a whole number of at most 32 bits");
+            0
+        }))
     }
 
     fn deserialize_i64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Stopped> {
-        match self.integer() {
-            Some(it) => visitor.visit_i64(it),
-            None => {
-                self.wrong_type("a whole number of at most 64 bits");
-                visitor.visit_i64(0)
-            }
-        }
+        visitor.visit_i64(self.integer().unwrap_or_else(|| {
+            self.wrong_type("a whole number of at most 64 bits");
+            0
+        }))
     }
 
     fn deserialize_string<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Stopped> {
@@ -180,23 +228,11 @@ impl<'de> Deserializer<'de> for Strict<'_, '_> {
     }
 
     fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Stopped> {
-        match &self.node.value {
-            Value::List(items) => visitor.visit_seq(Items::new(items, self.at)),
-            _ => {
-                self.wrong_type("a list");
-                visitor.visit_seq(Items::new(&[], self.at))
-            }
-        }
+        visitor.visit_seq(self.items())
     }
 
     fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Stopped> {
-        match &self.node.value {
-            Value::Map(entries) => visitor.visit_map(Entries::new(entries, None, self.at)),
-            _ => {
-                self.wrong_type("a mapping");
-                visitor.visit_map(Entries::new(&[], None, self.at))
-            }
-        }
+        visitor.visit_map(self.entries(None))
     }
 
     fn deserialize_struct<V: Visitor<'de>>(
@@ -205,13 +241,7 @@ impl<'de> Deserializer<'de> for Strict<'_, '_> {
         fields: &'static [&'static str],
         visitor: V,
     ) -> Result<V::Value, Stopped> {
-        match &self.node.value {
-            Value::Map(entries) => visitor.visit_map(Entries::new(entries, Some(fields), self.at)),
-            _ => {
-                self.wrong_type("a mapping");
-                visitor.visit_map(Entries::new(&[], Some(fields), self.at))
-            }
-        }
+        visitor.visit_map(self.entries(Some(fields)))
     }
 
     fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Stopped> {
@@ -221,106 +251,6 @@ impl<'de> Deserializer<'de> for Strict<'_, '_> {
     serde::forward_to_deserialize_any! {
         i8 i16 i128 u8 u16 u32 u64 u128 f32 f64 char bytes byte_buf unit unit_struct
         tuple tuple_struct enum identifier
-    }
-}
-
-/// The items of a list.
-struct Items<'n, 'p> {
-    items: std::iter::Enumerate<std::slice::Iter<'n, Node>>,
-    at: At<'p>,
-}
-
-impl<'n, 'p> Items<'n, 'p> {
-    fn new(items: &'n [Node], at: At<'p>) -> Self {
-        Self {
-            items: items.iter().enumerate(),
-            at,
-        }
-    }
-}
-
-impl<'de> de::SeqAccess<'de> for Items<'_, '_> {
-    type Error = Stopped;
-
-    fn next_element_seed<T: DeserializeSeed<'de>>(
-        &mut self,
-        seed: T,
-    ) -> Result<Option<T::Value>, Stopped> {
-        let Some((index, node)) = self.items.next() else {
-            return Ok(None);
-        };
-        let at = self.at.index(index);
-        seed.deserialize(Strict { node, at }).map(Some)
-    }
-}
-
-/// The known entries of a mapping, without duplicates.
-struct Entries<'n, 'p> {
-    entries: Vec<&'n Entry>,
-    next: usize,
-    is_object: bool,
-    at: At<'p>,
-}
-
-impl<'n, 'p> Entries<'n, 'p> {
-    /// Reports and removes unknown and duplicate entries.
-    fn new(
-        entries: &'n [Entry],
-        fields: Option<&'static [&'static str]>,
-        at: At<'p>,
-    ) -> Entries<'n, 'p> {
-        let mut kept: Vec<&Entry> = Vec::new();
-        for entry in entries {
-            let place = match fields {
-                Some(_) => at.field(&entry.key),
-                None => at.key(&entry.key),
-            };
-            if kept.iter().any(|it| it.key == entry.key) {
-                place.report_in(Some(entry.line), Reason::DuplicateKey);
-                continue;
-            }
-            match fields {
-                Some(fields) if !fields.contains(&entry.key.as_str()) => {
-                    let suggestion = nearest(&entry.key, fields);
-                    place.report_in(Some(entry.line), Reason::UnknownField { suggestion });
-                }
-                _ => kept.push(entry),
-            }
-        }
-        Self {
-            entries: kept,
-            next: 0,
-            is_object: fields.is_some(),
-            at,
-        }
-    }
-}
-
-impl<'de> de::MapAccess<'de> for Entries<'_, '_> {
-    type Error = Stopped;
-
-    fn next_key_seed<K: DeserializeSeed<'de>>(
-        &mut self,
-        seed: K,
-    ) -> Result<Option<K::Value>, Stopped> {
-        let Some(entry) = self.entries.get(self.next) else {
-            return Ok(None);
-        };
-        let key: StrDeserializer<'_, Stopped> = entry.key.as_str().into_deserializer();
-        seed.deserialize(key).map(Some)
-    }
-
-    fn next_value_seed<V: DeserializeSeed<'de>>(&mut self, seed: V) -> Result<V::Value, Stopped> {
-        let Some(entry) = self.entries.get(self.next) else {
-            return Err(de::Error::custom("a value without a key"));
-        };
-        self.next += 1;
-        let at = match self.is_object {
-            true => self.at.field(&entry.key),
-            false => self.at.key(&entry.key),
-        };
-        let node = &entry.node;
-        seed.deserialize(Strict { node, at })
     }
 }
 

@@ -18,11 +18,7 @@ pub(super) fn read(volumes: Vec<v1::Volume>, at: &At<'_>) -> BTreeMap<String, Vo
         let at = at.index(i);
         let (name, volume) = read_one(volume, &at);
         let at = at.field("name");
-        if name.is_empty() {
-            at.required();
-        } else {
-            at.check(names::dns_label(&name));
-        }
+        at.check_text(&name, names::dns_label);
         names::check_unique(&mut names, &name, "volume", &at);
         all.insert(name, volume);
     }
@@ -131,12 +127,8 @@ fn read_empty_dir(source: v1::EmptyDirVolumeSource, at: &At<'_>) -> Volume {
 fn read_host_path(source: v1::HostPathVolumeSource, at: &At<'_>) -> Volume {
     let v1::HostPathVolumeSource { path, type_ } = source;
     let at_path = at.field("path");
-    if path.is_empty() {
-        at_path.required();
-    } else {
-        at_path.check(check_absolute(&path));
-        at_path.check(check_downwards(&path));
-    }
+    at_path.check_text(&path, names::absolute_path);
+    at_path.check(check_downwards(&path));
     let kind = at.field("type").one_of(
         type_.as_deref(),
         HostPathType::Any,
@@ -197,11 +189,7 @@ fn read_mount(mount: v1::VolumeMount, volumes: &BTreeMap<String, Volume>, at: &A
             .invalid(format!("the pod has no volume {name:?}"));
     }
     let at_path = at.field("mountPath");
-    if mount_path.is_empty() {
-        at_path.required();
-    } else {
-        at_path.check(check_absolute(&mount_path));
-    }
+    at_path.check_text(&mount_path, names::absolute_path);
     let sub_path = sub_path.filter(|it| !it.is_empty());
     if let Some(path) = &sub_path {
         let at = at.field("subPath");
@@ -217,14 +205,6 @@ fn read_mount(mount: v1::VolumeMount, volumes: &BTreeMap<String, Volume>, at: &A
         path: mount_path,
         sub_path,
         read_only: read_only == Some(true),
-    }
-}
-
-/// Checks that a path is absolute.
-pub(super) fn check_absolute(path: &str) -> Result<(), String> {
-    match path.starts_with('/') {
-        true => Ok(()),
-        false => Err(format!("{path:?} is not an absolute path")),
     }
 }
 

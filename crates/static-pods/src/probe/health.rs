@@ -1,33 +1,11 @@
 //! The health of the running containers, according to their probes.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::Arc;
 
 use pleg::model::id::Id;
 
-use crate::spec::Probes;
-
-/// The kind of a probe.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum ProbeKind {
-    /// `startupProbe`
-    Startup,
-    /// `livenessProbe`
-    Liveness,
-    /// `readinessProbe`
-    Readiness,
-}
-
-impl fmt::Display for ProbeKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Startup => "startup",
-            Self::Liveness => "liveness",
-            Self::Readiness => "readiness",
-        })
-    }
-}
+use crate::spec::{ProbeKind, Probes};
 
 /// A probe that has failed, so that its container must be killed.
 #[derive(Clone, Debug, PartialEq, Eq)]

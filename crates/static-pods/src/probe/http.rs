@@ -96,10 +96,8 @@ fn request(target: &Target, headers: &[(String, String)]) -> Result<Request<Empt
     for (name, value) in headers {
         request = request.header(name, value);
     }
-    let body = Empty::new();
-    request
-        .body(body)
-        .map_err(|error| format!("the request is invalid: {error}"))
+    let request = request.body(Empty::new());
+    request.map_err(|error| format!("the request is invalid: {error}"))
 }
 
 async fn read(response: Response<Incoming>) -> Result<(), String> {
@@ -121,17 +119,14 @@ fn no_answer(error: hyper::Error) -> String {
 
 impl Target {
     fn bare_host(&self) -> &str {
-        let inner = self.host.strip_prefix('[');
-        let inner = inner.and_then(|it| it.strip_suffix(']'));
-        inner.unwrap_or(&self.host)
+        tcp::bare(&self.host)
     }
 
     fn authority(&self) -> String {
         let host = self.bare_host();
-        let host = if host.contains(':') {
-            format!("[{host}]")
-        } else {
-            host.to_owned()
+        let host = match host.contains(':') {
+            true => format!("[{host}]"),
+            false => host.to_owned(),
         };
         match (self.scheme, self.port) {
             (Scheme::Http, 80) | (Scheme::Https, 443) => host,

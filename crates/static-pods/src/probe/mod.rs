@@ -20,7 +20,7 @@ mod tcp;
 mod tls;
 mod worker;
 
-pub use health::{FailedProbe, Health, ProbeKind};
+pub use health::{FailedProbe, Health};
 pub use prober::{Change, DueCheck, Prober, Running};
 
 use std::sync::Arc;

@@ -23,9 +23,9 @@ use pleg::model::id::Id;
 use tokio::time::Instant;
 
 use super::CheckResult;
-use super::health::{ContainerHealth, FailedProbe, Health, ProbeKind};
+use super::health::{ContainerHealth, FailedProbe, Health};
 use super::worker::{ProbeResult, Worker};
-use crate::spec::{Check, PodSpec, Probe, Probes};
+use crate::spec::{Check, PodSpec, Probe, ProbeKind, Probes};
 
 /// The probes of a pod.
 #[derive(Debug)]
@@ -114,23 +114,24 @@ impl Prober {
             };
             let health = self.health.containers.entry(container.id.clone());
             health.or_default();
-            for (kind, probe) in of(&spec.probes) {
-                if let Some(check) = self.due_of(container, kind, probe, &spec.probes, now) {
-                    checks.push(check);
-                }
-            }
+            let kinds = [
+                ProbeKind::Startup,
+                ProbeKind::Liveness,
+                ProbeKind::Readiness,
+            ];
+            checks.extend(kinds.map(|kind| self.due_of(container, kind, &spec.probes, now)));
         }
-        checks
+        checks.into_iter().flatten().collect()
     }
 
     fn due_of(
         &mut self,
         container: &Running,
         kind: ProbeKind,
-        probe: &Probe,
         probes: &Probes,
         now: Instant,
     ) -> Option<DueCheck> {
+        let probe = probes.get(kind)?;
         let is_startup = kind == ProbeKind::Startup;
         let kills = kind != ProbeKind::Readiness;
         // A container that is being killed is not checked.
@@ -139,11 +140,8 @@ impl Prober {
             return None;
         }
         let key = (container.name.clone(), kind);
-        if self
-            .workers
-            .get(&key)
-            .is_none_or(|worker| worker.id != container.id)
-        {
+        let worker = self.workers.get(&key);
+        if worker.is_none_or(|worker| worker.id != container.id) {
             let jitter = self.jitter(container, probe, now);
             let started = now.checked_sub(container.age).unwrap_or(now);
             let worker = Worker::new(container.id.clone(), probe, started, jitter);
@@ -199,8 +197,7 @@ impl Prober {
         // The container may be another one by now.
         let worker = self.workers.get_mut(&key);
         let worker = worker.filter(|worker| worker.id == check.id)?;
-        let probes = &pod.container(&check.container)?.probes;
-        let probe = of(probes).find_map(|(kind, probe)| (kind == check.kind).then_some(probe))?;
+        let probe = pod.container(&check.container)?.probes.get(check.kind)?;
         let kills = check.kind != ProbeKind::Readiness;
         let result = worker.apply_result(probe, result, kills)?;
         let health = self.health.containers.entry(check.id.clone());
@@ -231,16 +228,6 @@ impl Prober {
             }
         }
     }
-}
-
-fn of(probes: &Probes) -> impl Iterator<Item = (ProbeKind, &Probe)> {
-    let all = [
-        (ProbeKind::Startup, &probes.startup),
-        (ProbeKind::Liveness, &probes.liveness),
-        (ProbeKind::Readiness, &probes.readiness),
-    ];
-    all.into_iter()
-        .filter_map(|(kind, probe)| Some((kind, probe.as_ref()?)))
 }
 
 #[cfg(test)]

@@ -17,15 +17,15 @@ pub(super) struct Worker {
     due: Instant,
     /// Whether a check is running. No other check starts before it has ended.
     is_checking: bool,
-    streak: Option<Streak>,
-    /// The last result.
-    result: Option<ProbeResult>,
+    streak: Streak,
+    /// Whether the last result of the probe was a success, if there was one.
+    was_success: Option<bool>,
     /// Whether no further check is performed for this container.
     is_stopped: bool,
 }
 
 /// Equal results in a row.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default)]
 struct Streak {
     is_success: bool,
     length: u32,
@@ -45,8 +45,8 @@ impl Worker {
             id,
             due: started + probe.initial_delay + jitter,
             is_checking: false,
-            streak: None,
-            result: None,
+            streak: Streak::default(),
+            was_success: None,
             is_stopped: false,
         }
     }
@@ -78,18 +78,18 @@ impl Worker {
             CheckResult::Unknown(_) => return None,
         };
         let is_success = result == ProbeResult::Success;
-        let streak = self
-            .streak
-            .take()
-            .filter(|streak| streak.is_success == is_success);
-        let length = streak.map_or(1, |streak| streak.length.saturating_add(1));
-        self.streak = Some(Streak { is_success, length });
-        if length < threshold {
+        if self.streak.is_success != is_success {
+            self.streak = Streak {
+                is_success,
+                length: 0,
+            };
+        }
+        self.streak.length = self.streak.length.saturating_add(1);
+        if self.streak.length < threshold {
             return None;
         }
         self.is_stopped = stops_on_failure && !is_success;
-        let was_success = self.result.as_ref().map(|it| *it == ProbeResult::Success);
-        self.result = Some(result.clone());
+        let was_success = self.was_success.replace(is_success);
         (was_success != Some(is_success)).then_some(result)
     }
 

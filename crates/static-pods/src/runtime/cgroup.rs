@@ -10,11 +10,13 @@
 //! systemd removes empty slices. With cgroupfs, [`Cgroups::remove`] removes the pod's cgroup.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use cri::v1;
 use pleg::model::id::{Id, PodUid};
 use serde::Deserialize;
+
+use crate::files::{folders, if_exists, is_plain_name};
 
 /// The component that creates the runtime's cgroups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,12 +78,10 @@ impl Cgroups {
     /// Like [`Self::check_empty`], for one container, whose cgroup has its id in its name.
     pub fn check_ended(self, mount: &Path, uid: &PodUid, container: &Id) -> io::Result<()> {
         self.each(mount, uid, |pod| {
-            for entry in pod.read_dir()? {
-                let entry = entry?;
-                let name = entry.file_name();
-                let matches = name.to_string_lossy().contains(container.as_str());
-                if matches && entry.file_type()?.is_dir() {
-                    check_empty(&entry.path())?;
+            for cgroup in folders(pod)? {
+                let name = cgroup.file_name().unwrap_or_default();
+                if name.to_string_lossy().contains(container.as_str()) {
+                    check_empty(&cgroup)?;
                 }
             }
             Ok(())
@@ -107,33 +107,20 @@ impl Cgroups {
         uid: &PodUid,
         action: impl Fn(&Path) -> io::Result<()>,
     ) -> io::Result<()> {
-        if uid.is_empty() || uid.as_str().contains('/') {
+        if !is_plain_name(uid.as_str()) {
             return Ok(());
         }
         let parent = self.parent_of(uid);
         let below = parent.trim_start_matches('/');
-        for tree in self.trees(mount)? {
-            match action(&tree.join(below)) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-                _ => {}
-            }
+        let trees = match self.version {
+            CgroupVersion::V2 => vec![mount.to_owned()],
+            // Links are skipped: `cpu` is a link to `cpu,cpuacct`.
+            CgroupVersion::V1 => folders(mount)?,
+        };
+        for tree in trees {
+            if_exists(action(&tree.join(below)))?;
         }
         Ok(())
-    }
-
-    fn trees(self, mount: &Path) -> io::Result<Vec<PathBuf>> {
-        if self.version == CgroupVersion::V2 {
-            return Ok(vec![mount.to_owned()]);
-        }
-        let mut trees = Vec::new();
-        for entry in mount.read_dir()? {
-            let entry = entry?;
-            // Links are skipped: `cpu` is a link to `cpu,cpuacct`.
-            if entry.file_type()?.is_dir() {
-                trees.push(entry.path());
-            }
-        }
-        Ok(trees)
     }
 }
 
@@ -152,22 +139,13 @@ fn check_empty(cgroup: &Path) -> io::Result<()> {
         let message = format!("process {pid} of the pod still runs, in the control group {cgroup}");
         return Err(io::Error::new(io::ErrorKind::ResourceBusy, message));
     }
-    for entry in cgroup.read_dir()? {
-        let entry = entry?;
-        if entry.file_type()?.is_dir() {
-            check_empty(&entry.path())?;
-        }
-    }
-    Ok(())
+    folders(cgroup)?.iter().try_for_each(|it| check_empty(it))
 }
 
 /// Removes a cgroup and those below it. The kernel removes its files.
 fn remove_with_children(cgroup: &Path) -> io::Result<()> {
-    for entry in cgroup.read_dir()? {
-        let entry = entry?;
-        if entry.file_type()?.is_dir() {
-            remove_with_children(&entry.path())?;
-        }
+    for child in folders(cgroup)? {
+        remove_with_children(&child)?;
     }
     std::fs::remove_dir(cgroup)
 }

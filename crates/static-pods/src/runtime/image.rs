@@ -1,7 +1,5 @@
 //! Images of the runtime, and their users.
 
-use std::fmt;
-
 use cri::v1;
 
 use crate::spec::ContainerSecurity;
@@ -25,35 +23,23 @@ pub enum ImageUser {
     Name(String),
 }
 
-/// A container with `runAsNonRoot` would or may run as root.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum RootRefused {
-    /// `runAsUser` is 0.
-    #[error("container's runAsUser breaks non-root policy")]
-    ByManifest,
-    /// The image's user is root.
-    #[error("container has runAsNonRoot and image will run as root")]
-    ByImage,
-    /// The image's user is a name, which may have the id 0.
-    #[error(
-        "container has runAsNonRoot and image has non-numeric user ({0}), cannot verify user is non-root"
-    )]
-    Unknown(String),
-}
-
 impl Image {
-    /// Checks `runAsNonRoot` of a container of this image.
-    pub fn check_user(&self, security: &ContainerSecurity) -> Result<(), RootRefused> {
-        if !security.must_not_be_root {
-            return Ok(());
-        }
-        match (security.user, &self.user) {
-            (Some(0), _) => Err(RootRefused::ByManifest),
-            (Some(_), _) => Ok(()),
-            (None, ImageUser::Id(0)) => Err(RootRefused::ByImage),
-            (None, ImageUser::Id(_)) => Ok(()),
-            (None, ImageUser::Name(name)) => Err(RootRefused::Unknown(name.clone())),
-        }
+    /// An error, with the kubelet's message, if a container of this image has `runAsNonRoot` and
+    /// would or may run as root.
+    pub fn check_user(&self, security: &ContainerSecurity) -> Result<(), String> {
+        Err(match (security.user, &self.user) {
+            _ if !security.must_not_be_root => return Ok(()),
+            (Some(0), _) => "container's runAsUser breaks non-root policy".to_owned(),
+            (None, ImageUser::Id(0)) => {
+                "container has runAsNonRoot and image will run as root".to_owned()
+            }
+            (Some(_), _) | (None, ImageUser::Id(_)) => return Ok(()),
+            // The user with this name may have the id 0.
+            (None, ImageUser::Name(name)) => format!(
+                "container has runAsNonRoot and image has non-numeric user ({name}), cannot \
+                 verify user is non-root"
+            ),
+        })
     }
 }
 
@@ -66,12 +52,6 @@ impl From<v1::Image> for Image {
         };
         let reference = image.id;
         Self { reference, user }
-    }
-}
-
-impl fmt::Display for Image {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.reference.fmt(f)
     }
 }
 
@@ -109,12 +89,12 @@ mod tests {
         };
         let name = || ImageUser::Name("app".to_owned());
         let cases = [
-            (None, ImageUser::Id(0), Err(RootRefused::ByImage)),
-            (None, ImageUser::Id(65532), Ok(())),
-            (None, name(), Err(RootRefused::Unknown("app".to_owned()))),
-            (Some(0), ImageUser::Id(65532), Err(RootRefused::ByManifest)),
-            (Some(1), ImageUser::Id(0), Ok(())),
-            (Some(1), name(), Ok(())),
+            (None, ImageUser::Id(0), Some("image will run as root")),
+            (None, ImageUser::Id(65532), None),
+            (None, name(), Some("non-numeric user (app)")),
+            (Some(0), ImageUser::Id(65532), Some("runAsUser breaks")),
+            (Some(1), ImageUser::Id(0), None),
+            (Some(1), name(), None),
         ];
         for (user, of_image, expected) in cases {
             let security = |must_not_be_root| ContainerSecurity {
@@ -123,7 +103,10 @@ mod tests {
                 ..Default::default()
             };
             let image = image(of_image);
-            assert_eq!(image.check_user(&security(true)), expected, "{image:?}");
+            let refused = image.check_user(&security(true)).err();
+            assert_eq!(refused.is_some(), expected.is_some(), "{image:?}");
+            let refused = refused.unwrap_or_default();
+            assert!(refused.contains(expected.unwrap_or_default()), "{refused}");
             assert_eq!(image.check_user(&security(false)), Ok(()));
         }
     }

@@ -24,7 +24,6 @@ mod image;
 mod metadata;
 mod oom;
 mod owned;
-mod pull;
 mod resources;
 mod sandbox;
 mod security;
@@ -36,10 +35,9 @@ pub use environment::environment;
 pub use error::CallFailed;
 pub use expansion::expand;
 pub use host::Host;
-pub use image::{Image, ImageUser, RootRefused, with_tag};
+pub use image::{Image, ImageUser, with_tag};
 pub use oom::{QosClass, qos_class};
 pub use owned::{OwnedContainer, OwnedSandbox};
-pub use pull::{PullDecision, decide_pull};
 pub use sandbox::SandboxConfig;
 
 #[cfg(test)]

@@ -1,7 +1,5 @@
 //! The request for a sandbox.
 
-use std::path::PathBuf;
-
 use cri::v1;
 
 use super::{Host, metadata, resources, security};
@@ -39,11 +37,6 @@ impl SandboxConfig {
                 ..Default::default()
             }),
         })
-    }
-
-    /// The directory of its containers' logs. It must exist before they are created.
-    pub fn log_folder(&self) -> PathBuf {
-        PathBuf::from(&self.0.log_directory)
     }
 
     /// The namespace and the name of its pod, for error messages.

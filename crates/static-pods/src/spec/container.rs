@@ -62,6 +62,17 @@ pub enum PullPolicy {
     Never,
 }
 
+impl PullPolicy {
+    /// Whether the image is pulled. `is_present` is whether the runtime has it.
+    pub fn needs_pull(self, is_present: bool) -> bool {
+        match self {
+            Self::Always => true,
+            Self::IfNotPresent => !is_present,
+            Self::Never => false,
+        }
+    }
+}
+
 /// A variable of a container's environment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EnvVar {
@@ -149,4 +160,21 @@ pub struct Resources {
     pub memory_request: Option<u64>,
     /// `limits.memory` in bytes.
     pub memory_limit: Option<u64>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::PullPolicy::{Always, IfNotPresent, Never};
+
+    #[test]
+    fn the_policy_and_the_present_image_decide_on_a_pull() {
+        for (policy, if_present, if_absent) in [
+            (Always, true, true),
+            (IfNotPresent, false, true),
+            (Never, false, false),
+        ] {
+            assert_eq!(policy.needs_pull(true), if_present, "{policy:?}");
+            assert_eq!(policy.needs_pull(false), if_absent, "{policy:?}");
+        }
+    }
 }

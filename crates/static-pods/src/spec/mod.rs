@@ -15,7 +15,7 @@ use pleg::model::id::PodRef;
 pub use container::{
     ContainerSpec, EnvVar, Field, Mount, Port, Protocol, PullPolicy, Resources, Role, Value,
 };
-pub use probe::{Check, Probe, Probes, Scheme};
+pub use probe::{Check, Probe, ProbeKind, Probes, Scheme};
 pub use security::{ContainerSecurity, PodSecurity, Seccomp};
 pub use volume::{HostPathType, Medium, Volume};
 

@@ -1,5 +1,6 @@
 //! The probes of a container.
 
+use std::fmt;
 use std::time::Duration;
 
 /// The probes of a container.
@@ -11,6 +12,39 @@ pub struct Probes {
     pub liveness: Option<Probe>,
     /// Whether the container is ready.
     pub readiness: Option<Probe>,
+}
+
+/// The kind of a probe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum ProbeKind {
+    /// `startupProbe`
+    Startup,
+    /// `livenessProbe`
+    Liveness,
+    /// `readinessProbe`
+    Readiness,
+}
+
+impl fmt::Display for ProbeKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Startup => "startup",
+            Self::Liveness => "liveness",
+            Self::Readiness => "readiness",
+        })
+    }
+}
+
+impl Probes {
+    /// The probe of this kind.
+    pub fn get(&self, kind: ProbeKind) -> Option<&Probe> {
+        let probe = match kind {
+            ProbeKind::Startup => &self.startup,
+            ProbeKind::Liveness => &self.liveness,
+            ProbeKind::Readiness => &self.readiness,
+        };
+        probe.as_ref()
+    }
 }
 
 /// A check, how often it is performed, and how many results count.

@@ -7,6 +7,8 @@ pub struct PodSecurity {
     pub user: Option<i64>,
     /// `runAsGroup`, the default of the containers.
     pub group: Option<i64>,
+    /// `runAsNonRoot`, the default of the containers.
+    pub must_not_be_root: bool,
     /// `supplementalGroups`.
     pub supplemental_groups: Vec<i64>,
     /// `fsGroup`: the group of the `emptyDir` volumes, and a supplemental group of each process.

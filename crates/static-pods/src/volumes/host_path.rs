@@ -9,15 +9,6 @@ use crate::spec::HostPathType;
 
 /// Checks the type of the path, and creates it if the type allows that.
 pub(super) fn check(path: &Path, kind: HostPathType) -> io::Result<()> {
-    match kind {
-        HostPathType::Any => return Ok(()),
-        HostPathType::DirectoryOrCreate if !exists(path)? => {
-            DirBuilder::new().recursive(true).mode(0o755).create(path)?;
-        }
-        HostPathType::FileOrCreate if !exists(path)? => make_file(path)?,
-        _ => {}
-    }
-    let found = fs::metadata(path)?.file_type();
     let (is_right, expected): (fn(&FileType) -> bool, _) = match kind {
         HostPathType::Any => return Ok(()),
         HostPathType::DirectoryOrCreate | HostPathType::Directory => {
@@ -28,17 +19,20 @@ pub(super) fn check(path: &Path, kind: HostPathType) -> io::Result<()> {
         HostPathType::CharDevice => (FileType::is_char_device, "a character device"),
         HostPathType::BlockDevice => (FileType::is_block_device, "a block device"),
     };
-    match is_right(&found) {
+    // Links are followed, as the runtime does when it mounts the path.
+    match kind {
+        HostPathType::DirectoryOrCreate if !path.try_exists()? => {
+            DirBuilder::new().recursive(true).mode(0o755).create(path)?;
+        }
+        HostPathType::FileOrCreate if !path.try_exists()? => make_file(path)?,
+        _ => {}
+    }
+    match is_right(&fs::metadata(path)?.file_type()) {
         true => Ok(()),
         false => Err(io::Error::other(format!(
             "hostPath type check failed: not {expected}"
         ))),
     }
-}
-
-/// Follows links, as the runtime does when it mounts the path.
-fn exists(path: &Path) -> io::Result<bool> {
-    path.try_exists()
 }
 
 /// Creates a file, but not its folder, which can be created by another volume.

@@ -16,6 +16,7 @@ use std::path::{Path, PathBuf};
 
 use pleg::model::id::PodUid;
 
+use crate::files::is_plain_name;
 use crate::spec::{ContainerSpec, Mount, Network, PodSpec, Volume};
 
 mod empty_dir;
@@ -159,11 +160,10 @@ impl PodFolder {
         let Some(sub_path) = mount.sub_path.as_deref().filter(|it| !it.is_empty()) else {
             return Ok((path, is_ours));
         };
-        let place = self.path.join("volume-subpaths");
-        let place = place.join(checked_name(&mount.volume)?);
-        let place = place
-            .join(checked_name(&container.name)?)
-            .join(index.to_string());
+        let folder = self.path.join("volume-subpaths");
+        let folder = folder.join(checked_name(&mount.volume)?);
+        let folder = folder.join(checked_name(&container.name)?);
+        let place = folder.join(index.to_string());
         let bound = sub_path::open(&path, sub_path).and_then(|it| sub_path::bind(&it, &place));
         bound.map_err(|error| VolumeError::SubPath {
             volume: mount.volume.clone(),
@@ -198,10 +198,8 @@ impl PodFolder {
 
 /// Checks that a name does not lead out of its folder.
 fn checked_name(name: &str) -> Result<&str, VolumeError> {
-    let is_plain = !matches!(name, "" | "." | "..") && !name.contains(['/', '\0']);
-    is_plain
-        .then_some(name)
-        .ok_or_else(|| VolumeError::Name(name.to_owned()))
+    let error = || VolumeError::Name(name.to_owned());
+    is_plain_name(name).then_some(name).ok_or_else(error)
 }
 
 #[cfg(test)]

@@ -36,11 +36,7 @@ fn mount_point(line: &[u8]) -> Option<PathBuf> {
             _ => None,
         };
         path.push(escaped.unwrap_or(*first));
-        rest = if escaped.is_some() {
-            &after[3..]
-        } else {
-            after
-        };
+        rest = escaped.map_or(after, |_| &after[3..]);
     }
     Some(PathBuf::from(OsString::from_vec(path)))
 }

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::empty_dir::make_parents;
 use crate::adopted::Adopted;
+use crate::files::{if_exists, names};
 
 const SUFFIX: &str = "json";
 
@@ -21,7 +22,10 @@ struct Note {
 }
 
 pub(super) fn path(folder: &Path) -> PathBuf {
-    with_end(folder, SUFFIX)
+    let mut path = folder.as_os_str().to_owned();
+    path.push(".");
+    path.push(SUFFIX);
+    path.into()
 }
 
 /// Writes the note of a pod's folder, unless it exists.
@@ -40,30 +44,18 @@ pub(super) fn write(folder: &Path, owner: &str, pod: Adopted) -> io::Result<()> 
     replace(&path, &serde_json::to_vec(&note)?, 0o600)
 }
 
-fn with_end(path: &Path, end: &str) -> PathBuf {
-    let mut path = path.as_os_str().to_owned();
-    path.push(".");
-    path.push(end);
-    path.into()
-}
-
 pub(super) fn remove(folder: &Path) -> io::Result<()> {
-    match fs::remove_file(path(folder)) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        removed => removed,
-    }
+    if_exists(fs::remove_file(path(folder)))
 }
 
-/// Reads the notes of the pods of this owner. Removes the notes that a killed run did not finish: such a
-/// pod has no file yet. If another owner writes one at this moment, that fails and is tried again.
+/// Reads the notes of the pods of this owner. Removes each note that a killed run did not finish:
+/// its pod has no file yet. If another process is just writing the note, its write fails and is
+/// repeated.
 pub fn read_notes(root: &Path, owner: &str) -> io::Result<Vec<Adopted>> {
-    let entries = match root.join("pods").read_dir() {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        entries => entries?,
-    };
+    let folder = root.join("pods");
     let mut pods = Vec::new();
-    for entry in entries {
-        let path = entry?.path();
+    for name in names(&folder)? {
+        let path = folder.join(name);
         match path.extension() {
             Some(end) if end == SUFFIX => {}
             Some(end) if end == UNFINISHED => {

@@ -12,8 +12,7 @@ fn errors(texts: &[&str]) -> Vec<String> {
 
 /// The status, the reason and the message of a node's first condition.
 fn first(texts: &[&str]) -> (Status, Reason, String) {
-    let (condition, transition) = ReadyCondition::compute(at(0), &errors(texts), None);
-    assert_eq!(transition, None, "the first condition is no transition");
+    let condition = ReadyCondition::compute(at(0), &errors(texts), None);
     assert_eq!(condition.last_transition_time, at(0));
     (condition.status, condition.reason, condition.message)
 }
@@ -38,31 +37,28 @@ fn several_errors_are_joined_in_brackets_in_the_kubelets_order() {
 }
 
 #[test]
-fn only_a_change_of_the_status_is_a_transition_and_changes_its_time() {
+fn only_a_change_of_the_status_changes_the_transition_time() {
     let none = errors(&[]);
     let down = errors(&["container runtime is down"]);
-    let (ready, _) = ReadyCondition::compute(at(0), &none, None);
-    let (still, transition) = ReadyCondition::compute(at(10), &none, Some(&ready));
-    assert_eq!(transition, None);
-    assert_eq!(still.last_transition_time, at(0));
-    assert_eq!(still.last_heartbeat_time, at(10));
-
-    let (not_ready, transition) = ReadyCondition::compute(at(20), &down, Some(&still));
-    assert_eq!(transition, Some(Transition::NodeNotReady));
-    assert_eq!(not_ready.last_transition_time, at(20));
-
-    let (still, transition) = ReadyCondition::compute(at(30), &down, Some(&not_ready));
-    assert_eq!(transition, None);
-    assert_eq!(still.last_transition_time, at(20));
-
-    let (ready, transition) = ReadyCondition::compute(at(40), &none, Some(&still));
-    assert_eq!(transition, Some(Transition::NodeReady));
-    assert_eq!(ready.last_transition_time, at(40));
+    let mut last: Option<ReadyCondition> = None;
+    for (now, errors, status, transition) in [
+        (0, &none, Status::True, 0),
+        (10, &none, Status::True, 0),
+        (20, &down, Status::False, 20),
+        (30, &down, Status::False, 20),
+        (40, &none, Status::True, 40),
+    ] {
+        let condition = ReadyCondition::compute(at(now), errors, last.as_ref());
+        assert_eq!(condition.status, status, "at {now} s");
+        assert_eq!(condition.last_heartbeat_time, at(now));
+        assert_eq!(condition.last_transition_time, at(transition), "at {now} s");
+        last = Some(condition);
+    }
 }
 
 #[test]
 fn the_condition_is_serialized_as_in_the_kubernetes_api() {
-    let (condition, _) = ReadyCondition::compute(at(0), &[], None);
+    let condition = ReadyCondition::compute(at(0), &[], None);
     assert_eq!(
         serde_json::to_value(condition).unwrap(),
         serde_json::json!({

@@ -45,6 +45,11 @@ impl Trace {
     /// Applies an input, and returns the actions as text.
     fn step(&mut self, input: Input<&'static str>) -> Vec<String> {
         let start = self.start;
+        let actions = self.scheduler.step(self.now, input);
+        let pause = match self.scheduler.gate() {
+            Gate::Open => Duration::ZERO,
+            Gate::Closed { pause, .. } => pause,
+        };
         let describe = |action| match action {
             Action::Sync { pod, goal, since } => {
                 let goal = match goal {
@@ -57,13 +62,12 @@ impl Trace {
                 });
                 format!("{}: {goal}{since}", pod.uid)
             }
-            Action::Skip { pause, .. } => format!("skip for {} ms", pause.as_millis()),
+            Action::Skip { .. } => format!("skip for {} ms", pause.as_millis()),
             Action::Opened { closed_for } => {
                 format!("opened after {} ms", closed_for.as_millis())
             }
             Action::Gone(pod) => format!("{} is gone", pod.uid),
         };
-        let actions = self.scheduler.step(self.now, input);
         actions.into_iter().map(describe).collect()
     }
 

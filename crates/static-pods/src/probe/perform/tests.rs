@@ -8,7 +8,7 @@ use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 
 use super::*;
-use crate::probe::ProbeKind;
+use crate::spec::ProbeKind;
 use crate::spec::Scheme;
 
 const HOME: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);

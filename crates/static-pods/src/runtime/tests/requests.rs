@@ -163,6 +163,7 @@ fn rich_pod() -> PodSpec {
         security: PodSecurity {
             user: Some(1000),
             group: Some(3000),
+            must_not_be_root: false,
             supplemental_groups: vec![5000],
             fs_group: Some(4000),
             seccomp: Some(Seccomp::RuntimeDefault),

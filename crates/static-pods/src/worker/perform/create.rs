@@ -1,9 +1,10 @@
 //! The steps that create something, on the host and in the runtime. They need the pod's
 //! specification.
 
+use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::path::Path;
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use pleg::model::id::Id;
@@ -12,7 +13,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 use super::{CALL_TIMEOUT, CGROUPS, NotDone, OnHost, blocking, with_timeout};
 use crate::decide::{Attempt, Outcome, Step};
-use crate::runtime::{ContainerConfig, ContainerStart, PullDecision, SandboxConfig, decide_pull};
+use crate::runtime::{ContainerConfig, ContainerStart, Image, SandboxConfig};
 use crate::spec::{ContainerSpec, Network, PodSpec, PullPolicy};
 use crate::volumes::BindMount;
 
@@ -105,26 +106,25 @@ impl<R: Runtime> OnHost<R> {
         policy: PullPolicy,
     ) -> Result<Arc<str>, NotDone> {
         let present = with_timeout(CALL_TIMEOUT, self.client.image_status(image)).await?;
-        let found = match (decide_pull(policy, present.is_some()), present) {
-            (PullDecision::Present, Some(image)) => image,
-            (PullDecision::NeverPull, _) | (PullDecision::Present, None) => {
-                let why = format!(
-                    "image {image} of container {container} is not present with pull policy Never"
-                );
-                return Err(NotDone::Host(why));
-            }
-            (PullDecision::Pull, _) => {
-                let config = SandboxConfig::new(spec, &self.host, 0);
-                self.client.pull_image(image, &config).await?;
-                let pulled = with_timeout(CALL_TIMEOUT, self.client.image_status(image)).await?;
-                let missing = || NotDone::Host(format!("image {image} is missing after its pull"));
-                pulled.ok_or_else(missing)?
-            }
+        let (found, missing) = if policy.needs_pull(present.is_some()) {
+            let config = SandboxConfig::new(spec, &self.host, 0);
+            self.client.pull_image(image, &config).await?;
+            let pulled = with_timeout(CALL_TIMEOUT, self.client.image_status(image)).await?;
+            (pulled, format!("image {image} is missing after its pull"))
+        } else {
+            let missing = format!(
+                "image {image} of container {container} is not present with pull policy Never"
+            );
+            (present, missing)
         };
+        let found = found.ok_or(NotDone::Host(missing))?;
         let reference: Arc<str> = found.reference.as_str().into();
-        let mut images = self.images.lock().unwrap_or_else(PoisonError::into_inner);
-        images.insert(reference.clone(), found);
+        self.images().insert(reference.clone(), found);
         Ok(reference)
+    }
+
+    fn images(&self) -> MutexGuard<'_, BTreeMap<Arc<str>, Image>> {
+        self.images.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn create_container(
@@ -138,14 +138,10 @@ impl<R: Runtime> OnHost<R> {
     ) -> Result<Id, NotDone> {
         let unknown = || NotDone::Host(format!("the manifest has no container {name}"));
         let container = spec.container(name).ok_or_else(unknown)?.clone();
-        let image = {
-            let images = self.images.lock().unwrap_or_else(PoisonError::into_inner);
-            images.get(image).cloned()
-        };
+        let image = self.images().get(image).cloned();
         let image = image.ok_or_else(|| NotDone::Host("the image was not checked".into()))?;
-        if let Err(refused) = image.check_user(&container.security) {
-            return Err(NotDone::Host(refused.to_string()));
-        }
+        let allowed = image.check_user(&container.security);
+        allowed.map_err(NotDone::Host)?;
         let ip = match (&spec.network, pod_ip) {
             (Network::Host, _) => self.host.node_ip(),
             (Network::Pod { .. }, Some(ip)) => Some(ip),

@@ -8,19 +8,6 @@
 //! A delay is counted from an *event*: a container's exit, or a failure. The first event has no
 //! delay unless it was [noted](Backoff::note) before: as in the kubelet, a container is restarted
 //! at once and the restart is noted, but a failed pull is noted before the delay.
-//!
-//! ```
-//! use std::time::Duration;
-//!
-//! use static_pods::backoff::{Backoff, Policy};
-//! use tokio::time::Instant;
-//!
-//! let mut crashes = Backoff::new(Policy::CRASH_LOOP);
-//! let exit = Instant::now();
-//! assert_eq!(crashes.delay(exit), Duration::ZERO);
-//! crashes.note(exit, exit);
-//! assert_eq!(crashes.delay(exit + Duration::from_secs(1)), Duration::from_secs(10));
-//! ```
 
 use std::time::Duration;
 
@@ -61,13 +48,8 @@ impl Policy {
 pub struct Backoff {
     policy: Policy,
     delays: backoff::Backoff,
-    last: Option<Noted>,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Noted {
-    at: Instant,
-    delay: Duration,
+    /// When the last event was noted, and the delay after the next one.
+    last: Option<(Instant, Duration)>,
 }
 
 impl Backoff {
@@ -82,8 +64,7 @@ impl Backoff {
 
     /// The delay after an event at `event`.
     pub fn delay(&self, event: Instant) -> Duration {
-        self.recent(event)
-            .map_or(Duration::ZERO, |noted| noted.delay)
+        self.recent(event).unwrap_or_default()
     }
 
     /// When the delay after an event at `event` is over.
@@ -96,8 +77,7 @@ impl Backoff {
         if self.recent(event).is_none() {
             self.delays.reset();
         }
-        let delay = self.delays.next();
-        self.last = Some(Noted { at: now, delay });
+        self.last = Some((now, self.delays.next()));
     }
 
     /// Starts again at the first delay, after a success.
@@ -106,10 +86,11 @@ impl Backoff {
         self.last = None;
     }
 
-    fn recent(&self, event: Instant) -> Option<&Noted> {
-        let is_recent =
-            |noted: &&Noted| event.saturating_duration_since(noted.at) <= self.policy.reset_after;
-        self.last.as_ref().filter(is_recent)
+    /// The delay that was noted last, if an event at `event` is recent enough.
+    fn recent(&self, event: Instant) -> Option<Duration> {
+        let (noted, delay) = self.last?;
+        let is_recent = event.saturating_duration_since(noted) <= self.policy.reset_after;
+        is_recent.then_some(delay)
     }
 }
 

@@ -57,25 +57,19 @@ impl Completion {
             return Err(Unfinished::NoneCan);
         }
         for (uid, (pod, finished)) in &mut self.0 {
-            let report = pods
-                .reports
-                .get(uid)
-                .filter(|_| pods.wanted.contains_key(uid));
+            let is_wanted = pods.wanted.contains_key(uid);
+            let report = pods.reports.get(uid).filter(|_| is_wanted);
             match report.map(|report| report.phase) {
                 Some(Phase::Succeeded) => *finished = Some(Finished::Succeeded),
                 Some(Phase::Failed) => *finished = Some(Finished::Failed),
-                _ if finished.is_none() && !pods.wanted.contains_key(uid) => {
+                _ if finished.is_none() && !is_wanted => {
                     return Err(Unfinished::Ended(pod.clone()));
                 }
                 _ => {}
             }
         }
-        let mut all = self.0.values().map(|(_, finished)| *finished);
-        if all.clone().any(|finished| finished.is_none()) {
-            return Ok(None);
-        }
-        let has_failed = all.any(|finished| finished == Some(Finished::Failed));
-        Ok(Some(match has_failed {
+        let all: Option<Vec<_>> = self.0.values().map(|(_, finished)| *finished).collect();
+        Ok(all.map(|all| match all.contains(&Finished::Failed) {
             true => Finished::Failed,
             false => Finished::Succeeded,
         }))

@@ -8,14 +8,14 @@
 //!   PodStatus (the PLEG's cache) --------> decide (pure) --steps--> worker --> calls, host
 //!   probes, back-offs, earlier steps ---->   |
 //!                                            v
-//!                                     lines for people, pod reports
+//!                                     lines of output, pod reports
 //! ```
 //!
 //! A wanted pod is a [`PodSpec`](spec::PodSpec). Kubernetes types are used only in [`manifest`],
 //! and CRI messages only in [`runtime`].
 
 pub mod adopted;
-pub mod backoff;
+mod backoff;
 pub mod completion;
 pub mod decide;
 mod files;
@@ -23,7 +23,7 @@ pub mod folder;
 pub mod logs;
 pub mod manifest;
 pub mod pods;
-pub mod probe;
+mod probe;
 pub mod runtime;
 pub mod source;
 pub mod spec;

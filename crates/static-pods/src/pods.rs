@@ -52,20 +52,14 @@ impl Pods {
 
     /// The pods that are wanted or ending.
     pub(crate) fn uids(&self) -> BTreeSet<PodUid> {
-        self.wanted
-            .keys()
-            .chain(self.ending.keys())
-            .cloned()
-            .collect()
+        let uids = self.wanted.keys().chain(self.ending.keys());
+        uids.cloned().collect()
     }
 
     /// Notes that a pod is wanted, and that another pod with its name is no longer wanted.
     pub(crate) fn want(&mut self, spec: Arc<PodSpec>) {
         let pod = &spec.pod;
-        let is_namesake = |other: &PodRef| {
-            (&other.namespace, &other.name) == (&pod.namespace, &pod.name) && other.uid != pod.uid
-        };
-        let old = self.wanted.values().find(|it| is_namesake(&it.pod));
+        let old = self.wanted.values().find(|it| is_namesake(&it.pod, pod));
         if let Some(old) = old.cloned() {
             self.end(&old.pod, Why::ManifestChanged, None);
         }
@@ -91,4 +85,9 @@ impl Pods {
         self.reports.remove(uid);
         self.adopted.remove(uid);
     }
+}
+
+/// Whether these are two pods with one namespace and name.
+pub(crate) fn is_namesake(one: &PodRef, other: &PodRef) -> bool {
+    (&one.namespace, &one.name) == (&other.namespace, &other.name) && one.uid != other.uid
 }

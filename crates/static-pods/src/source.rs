@@ -21,13 +21,13 @@ use pleg::model::id::{PodRef, PodUid};
 use pleg::model::wall_time::WallClock;
 use sync_loop::Source;
 use tokio::sync::mpsc;
-use tokio::task::{JoinHandle, spawn_blocking};
+use tokio::task::{JoinSet, spawn_blocking};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use crate::adopted::{Adopted, merge_adopted};
 use crate::decide::Why;
 use crate::folder::{self, ALL_MISSING_FOR, Folder, Subject};
-use crate::pods::PodsSender;
+use crate::pods::{PodsSender, is_namesake};
 use crate::runtime::{OwnedContainer, RuntimeClient};
 use crate::spec::PodSpec;
 use crate::volumes::read_notes;
@@ -76,13 +76,8 @@ pub struct Leftovers {
 /// A task that searches for leftovers at once and then every [`LEFTOVER_SCAN_INTERVAL`].
 struct LeftoverScan {
     receiver: mpsc::Receiver<Leftovers>,
-    task: JoinHandle<()>,
-}
-
-impl Drop for LeftoverScan {
-    fn drop(&mut self) {
-        self.task.abort();
-    }
+    /// Dropping this ends the task.
+    task: JoinSet<()>,
 }
 
 impl LeftoverScan {
@@ -91,15 +86,15 @@ impl LeftoverScan {
         A: Future<Output = Leftovers> + Send,
     {
         let (sender, receiver) = mpsc::channel(1);
-        let task = tokio::spawn(async move {
+        let mut task = JoinSet::new();
+        task.spawn(async move {
             loop {
                 // The lists may still show a pod that ends while they are read.
                 let known = pods.borrow().uids();
                 let mut leftovers = find().await;
                 leftovers.pods.retain(|uid, _| !known.contains(uid));
-                leftovers
-                    .containers
-                    .retain(|it| !known.contains(&it.pod.uid));
+                let containers = &mut leftovers.containers;
+                containers.retain(|it| !known.contains(&it.pod.uid));
                 if sender.send(leftovers).await.is_err() {
                     return;
                 }
@@ -114,10 +109,10 @@ impl LeftoverScan {
             return leftovers;
         }
         // The task ends before its receiver only by a panic, which is passed on.
-        match (&mut self.task).await {
-            Ok(()) => std::future::pending().await,
-            Err(error) => std::panic::resume_unwind(error.into_panic()),
+        if let Some(Err(error)) = self.task.join_next().await {
+            std::panic::resume_unwind(error.into_panic());
         }
+        std::future::pending().await
     }
 }
 
@@ -166,49 +161,33 @@ impl Manifests {
         }
     }
 
-    fn take(&mut self, change: folder::Change) {
-        let line = |pod: Option<&PodRef>, action, why: String| Line {
-            kind: Kind::Manifest,
-            time: (self.clock)(),
-            pod: pod.cloned(),
-            container: None,
-            action,
-            why,
-        };
+    fn take(&mut self, change: &folder::Change) {
         match change {
             folder::Change::Set { spec, file } => {
-                self.lines
-                    .send(line(Some(&spec.pod), "Add", file.to_string()));
+                self.report(Some(&spec.pod), "Add", file.to_string());
                 self.end_namesakes(&spec.pod);
                 self.pods.send_modify(|pods| pods.want(spec.clone()));
-                self.ready.push_back(Change::Set(spec.pod.clone(), spec));
+                let set = Change::Set(spec.pod.clone(), spec.clone());
+                self.ready.push_back(set);
             }
             folder::Change::Removed { pod, file } => {
-                self.lines
-                    .send(line(Some(&pod), "Remove", file.to_string()));
+                self.report(Some(pod), "Remove", file.to_string());
                 self.pods
-                    .send_modify(|pods| pods.end(&pod, Why::ManifestRemoved, None));
-                self.ready.push_back(Change::Remove(pod));
+                    .send_modify(|pods| pods.end(pod, Why::ManifestRemoved, None));
+                self.ready.push_back(Change::Remove(pod.clone()));
             }
-            folder::Change::Problem {
-                ref subject,
-                ref kept,
-                ..
-            } => {
-                self.lines
-                    .send(line(kept.as_ref(), "Refuse", change.to_string()));
+            folder::Change::Problem { subject, kept, .. } => {
+                self.report(kept.as_ref(), "Refuse", change.to_string());
                 if let Subject::File(file) = subject {
-                    self.pods.send_modify(|pods| {
-                        pods.refused.insert(file.clone());
-                    });
+                    self.pods
+                        .send_modify(|pods| pods.refused.extend([file.clone()]));
                 }
             }
-            folder::Change::Solved { ref subject } => {
-                self.lines.send(line(None, "Solve", change.to_string()));
+            folder::Change::Solved { subject } => {
+                self.report(None, "Solve", change.to_string());
                 if let Subject::File(file) = subject {
-                    self.pods.send_modify(|pods| {
-                        pods.refused.remove(file);
-                    });
+                    self.pods
+                        .send_modify(|pods| pods.refused.retain(|it| it != file));
                 }
             }
             folder::Change::Synced => self.pods.send_modify(|pods| pods.is_synced = true),
@@ -218,15 +197,26 @@ impl Manifests {
         }
     }
 
+    fn report(&self, pod: Option<&PodRef>, action: &'static str, why: String) {
+        self.lines.send(Line {
+            kind: Kind::Manifest,
+            time: (self.clock)(),
+            pod: pod.cloned(),
+            container: None,
+            action,
+            why,
+        });
+    }
+
     /// Ends the adopted pods without a manifest. If there is no manifest at all, the file system of
     /// the folder may not be mounted yet, so the pods end only after [`ALL_MISSING_FOR`].
     fn end_removed(&mut self) {
-        let is_empty = {
+        let has_manifest = {
             let pods = self.pods.borrow();
-            pods.wanted.is_empty() && pods.refused.is_empty()
+            !pods.wanted.is_empty() || !pods.refused.is_empty()
         };
         let has_adopted = self.adopted.as_ref().is_some_and(|it| !it.is_empty());
-        if is_empty && has_adopted {
+        if has_adopted && !has_manifest {
             let since = *self.empty_since.get_or_insert_with(|| {
                 let seconds = ALL_MISSING_FOR.as_secs();
                 tracing::warn!(
@@ -245,10 +235,7 @@ impl Manifests {
 
     /// Ends the adopted pods with the name of a pod that is wanted now.
     fn end_namesakes(&mut self, wanted: &PodRef) {
-        let name = |pod: &PodRef| (pod.namespace.clone(), pod.name.clone());
-        self.end_adopted(&Why::ManifestChanged, |it, _| {
-            name(&it.pod) == name(wanted) && it.pod.uid != wanted.uid
-        });
+        self.end_adopted(&Why::ManifestChanged, |it, _| is_namesake(&it.pod, wanted));
     }
 
     /// Ends the adopted pods that are not wanted, once all manifests are read. A pod whose manifest
@@ -269,10 +256,8 @@ impl Manifests {
             adopted.retain(|uid, _| !known.contains(uid));
             let ending = adopted.iter().filter(|(_, it)| must_end(it, &pods.refused));
             let ending: Vec<PodUid> = ending.map(|(uid, _)| uid.clone()).collect();
-            ending
-                .iter()
-                .filter_map(|uid| adopted.remove(uid))
-                .collect()
+            let ending = ending.iter().filter_map(|uid| adopted.remove(uid));
+            ending.collect()
         };
         for Adopted {
             pod, termination, ..
@@ -305,7 +290,7 @@ impl Source for Manifests {
                     self.end_removed();
                     self.empty_since = None;
                 }
-                change = folder.next() => self.take(change),
+                change = folder.next() => self.take(&change),
                 leftovers = self.scan.next() => self.adopt(leftovers),
             }
         }

@@ -3,21 +3,21 @@
 //! Source: Kubernetes 1.36, `pkg/kubelet/nodestatus`, `ReadyCondition`.
 
 use pleg::model::wall_time::WallTime;
-use serde::{Deserialize, Serialize, Serializer};
+use serde::{Serialize, Serializer};
 
 use crate::runtime_state::aggregate;
 
 /// A node condition, in the form of Kubernetes' API.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ReadyCondition {
     /// `Ready`.
     #[serde(rename = "type")]
-    pub kind: Kind,
+    pub kind: &'static str,
     /// The status.
     pub status: Status,
     /// `KubeletReady` or `KubeletNotReady`.
-    pub reason: Reason,
+    pub reason: &'static str,
     /// The reasons for which the node is not ready, if any.
     pub message: String,
     /// When it was computed.
@@ -28,29 +28,13 @@ pub struct ReadyCondition {
     pub last_transition_time: WallTime,
 }
 
-/// The name of the condition.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Kind {
-    /// `Ready`
-    Ready,
-}
-
 /// Whether a node is ready.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum Status {
     /// It is ready.
     True,
     /// It is not ready.
     False,
-}
-
-/// The reason of the condition.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Reason {
-    /// `KubeletReady`
-    KubeletReady,
-    /// `KubeletNotReady`
-    KubeletNotReady,
 }
 
 impl ReadyCondition {
@@ -60,13 +44,13 @@ impl ReadyCondition {
         let (status, reason, message) = match aggregate(errors) {
             None => {
                 let posting = "kubelet is posting ready status".to_owned();
-                (Status::True, Reason::KubeletReady, posting)
+                (Status::True, "KubeletReady", posting)
             }
-            Some(errors) => (Status::False, Reason::KubeletNotReady, errors),
+            Some(errors) => (Status::False, "KubeletNotReady", errors),
         };
         let unchanged = last.filter(|last| last.status == status);
         Self {
-            kind: Kind::Ready,
+            kind: "Ready",
             status,
             reason,
             message,

@@ -27,7 +27,7 @@ pub(super) enum Creation {
 
 impl Creation {
     /// Why the next creation has to wait, if it has to.
-    pub(super) fn wait(self) -> Option<Why> {
+    pub(super) fn wait_reason(self) -> Option<Why> {
         match self {
             Self::Idle => None,
             Self::Outstanding { .. } => Some(Why::ContainerCreating),

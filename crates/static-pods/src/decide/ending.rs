@@ -64,14 +64,10 @@ impl From<&PodSpec> for Termination {
             pre_stop: container.pre_stop.clone(),
         };
         let is_special = |last: &LastContainer| last.is_sidecar || last.pre_stop.is_some();
+        let containers = spec.containers.iter().map(last);
         Self {
             grace_period: spec.grace_period,
-            containers: spec
-                .containers
-                .iter()
-                .map(last)
-                .filter(is_special)
-                .collect(),
+            containers: containers.filter(is_special).collect(),
         }
     }
 }

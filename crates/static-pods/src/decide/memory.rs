@@ -84,17 +84,13 @@ impl Memory {
         self.sandbox_of.insert(container, sandbox);
     }
 
-    /// How much of the pod is known for certain.
-    pub fn visibility(&self) -> Visibility {
-        self.visibility
-    }
-
     /// The containers that run, for [`Prober::due`](crate::probe::Prober::due). `wall` is the time
     /// of day, from which the age of containers of an earlier run is computed.
     pub fn running(&self, wall: WallTime) -> Vec<Running> {
         let running = self.containers().filter(|it| it.life == Life::Running);
         let running = running.map(|known| {
-            let started = known.started_at().filter(|_| !known.is_ours);
+            let status = known.status.as_ref().filter(|_| !known.is_ours);
+            let started = status.and_then(|status| status.started_at);
             Running {
                 name: known.name.clone(),
                 id: known.id.clone(),
@@ -171,8 +167,8 @@ impl Memory {
         self.complete_as_of.is_some()
     }
 
-    /// Whether what a view as of this time shows is of this pod and was not removed since, by us or by
-    /// another client. A newer complete view may have shown that an unknown id is gone.
+    /// Whether an id in a view as of this time belongs to this pod and still exists: it was not
+    /// removed by us, and an unknown id is not missing from a newer complete view.
     fn may_exist(&self, id: &Id, as_of: Option<Instant>) -> bool {
         let removed = self.removed.get(id).copied();
         let is_known =

@@ -47,13 +47,12 @@ mod why;
 use tokio::time::Instant;
 
 pub use ending::{LastContainer, Termination};
-pub(crate) use memory::MIN_GRACE_PERIOD;
-pub use memory::Memory;
+pub(crate) use memory::{MIN_GRACE_PERIOD, Memory};
 pub use phase::Phase;
 pub use report::{ContainerReport, ContainerView, Exit, Report};
 pub use retry::{Failure, Pause};
-pub use step::{Attempt, Outcome, Planned, Step};
-pub use view::{View, Visibility};
+pub(crate) use step::{Attempt, Outcome, Planned, Step};
+pub(crate) use view::View;
 pub use why::Why;
 
 use crate::probe::Health;
@@ -62,39 +61,39 @@ use draft::Draft;
 
 /// The goal for a pod.
 #[derive(Clone, Copy, Debug)]
-pub enum Want<'a> {
+pub(crate) enum Want<'a> {
     /// The pod runs by this specification.
     Run(&'a PodSpec),
     /// The pod ends, and everything of it is removed.
-    End {
-        /// How it is ended.
-        pod: &'a Termination,
-        /// Why it ends.
-        why: &'a Why,
-    },
+    End { pod: &'a Termination, why: &'a Why },
 }
 
 /// What a pod needs next.
 #[derive(Clone, Debug)]
-pub struct Decision {
+pub(crate) struct Decision {
     /// The steps to perform now, in parallel. The memory has noted them as started.
-    pub steps: Vec<Planned>,
+    pub(crate) steps: Vec<Planned>,
     /// When to decide again. In addition, decide again after each new view, each change of
     /// [`Health`], and each step that has ended.
-    pub wake_at: Option<Instant>,
+    pub(crate) wake_at: Option<Instant>,
     /// The decision waits for a complete view as of a time after this. Request it by
     /// `Pleg::request_relist`, and wait for it by `Cache::newer_than`, which also reports that a
     /// pod is not in the runtime ([`View::not_found`]).
-    pub needs_view_after: Option<Instant>,
-    /// The state of the pod, for people.
-    pub report: Report,
+    pub(crate) needs_view_after: Option<Instant>,
+    pub(crate) report: Report,
     /// Whether the pod has ended and everything of it is removed. The memory can be dropped.
-    pub is_gone: bool,
+    pub(crate) is_gone: bool,
 }
 
 impl Memory {
     /// Applies a view, and decides what to do now. The steps are noted as started.
-    pub fn decide(&mut self, want: Want, view: &View, health: &Health, now: Instant) -> Decision {
+    pub(crate) fn decide(
+        &mut self,
+        want: Want,
+        view: &View,
+        health: &Health,
+        now: Instant,
+    ) -> Decision {
         self.observe(view, now);
         let mut draft = Draft::new(now);
         let course = match want {
@@ -108,7 +107,7 @@ impl Memory {
             self.begin(planned, now);
         }
         let is_gone = matches!(want, Want::End { .. }) && self.is_gone();
-        let is_waiting = !is_gone && (draft.needs_view || self.visibility == Visibility::Blind);
+        let is_waiting = !is_gone && (draft.needs_view || !self.can_observe());
         let report = self.report(want, course, view, health, &draft);
         if let Want::Run(_) = want {
             self.wanted_phase = Some(report.phase);

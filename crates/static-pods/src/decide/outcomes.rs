@@ -163,8 +163,10 @@ impl Memory {
         known.last_action = Some(now);
         let is_removal = matches!(step, Step::RemoveContainer { .. });
         match outcome {
-            Outcome::Gone => self.forget(name, id, now),
-            Outcome::Done if is_removal => self.forget(name, id, now),
+            Outcome::Done | Outcome::Gone if is_removal || outcome == Outcome::Gone => {
+                slot.known.remove(id);
+                self.removed.insert(id.clone(), now);
+            }
             Outcome::Done => {
                 known.was_stopped |= matches!(step, Step::KillContainer { .. });
                 known.retry.succeeded();
@@ -184,11 +186,6 @@ impl Memory {
             }
             outcome => known.retry.failed(failure_message(outcome), now),
         }
-    }
-
-    fn forget(&mut self, name: &Arc<str>, id: &Id, now: Instant) {
-        self.slot(name).known.remove(id);
-        self.removed.insert(id.clone(), now);
     }
 }
 

@@ -1,10 +1,9 @@
-//! The state of a pod for people: phase, containers and readiness, as Kubernetes defines them.
+//! The state of a pod: phase, containers and readiness, as Kubernetes defines them.
 
 use std::net::IpAddr;
 use std::sync::Arc;
 
 use pleg::model::id::Id;
-use pleg::model::wall_time::WallTime;
 
 use super::Want;
 use super::draft::Draft;
@@ -72,10 +71,7 @@ pub enum ContainerView {
     /// It does not run yet, or waits for its restart.
     Waiting(Why),
     /// It runs.
-    Running {
-        /// When it was started, according to the runtime.
-        since: Option<WallTime>,
-    },
+    Running,
     /// It has exited.
     Terminated(Exit),
 }
@@ -87,8 +83,6 @@ pub struct Exit {
     pub code: Option<i32>,
     /// The runtime's reason.
     pub reason: Option<Arc<str>>,
-    /// When it exited.
-    pub finished_at: Option<WallTime>,
     /// The runtime's message, if the start failed.
     pub message: Option<Arc<str>>,
 }
@@ -189,9 +183,7 @@ impl Memory {
         let dead = unobserved.filter(|why| **why == Why::ProcessDead);
         let waits = draft.containers.get(&name).or(dead).cloned();
         let state = match (current, &waits) {
-            (Some(known), _) if known.life == Life::Running => ContainerView::Running {
-                since: known.started_at(),
-            },
+            (Some(known), _) if known.life == Life::Running => ContainerView::Running,
             (Some(known), _) if known.life == Life::Unknown => {
                 ContainerView::Waiting(Why::StateUnknown)
             }
@@ -200,7 +192,7 @@ impl Memory {
             }
             (_, waits) => ContainerView::Waiting(waits.clone().unwrap_or(Why::ContainerCreating)),
         };
-        let is_running = matches!(state, ContainerView::Running { .. });
+        let is_running = state == ContainerView::Running;
         let is_terminated = matches!(state, ContainerView::Terminated(_));
         let last_exited = slot.and_then(Slot::last_exited);
         ContainerReport {
@@ -226,7 +218,6 @@ fn exit_of(known: &KnownContainer) -> Exit {
     Exit {
         code,
         reason: status.and_then(|status| status.reason.clone()),
-        finished_at: status.and_then(|status| status.finished_at),
         message: known
             .retry
             .message()

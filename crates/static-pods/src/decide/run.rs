@@ -60,7 +60,7 @@ impl Memory {
         self.slots.get(spec.name.as_str())?.current()
     }
 
-    /// Whether the pod is over: its containers have exited for good, or it restarts nothing and its
+    /// Whether the pod is over: none of its containers runs again, or it restarts nothing and its
     /// sandbox has stopped.
     fn course(&self, spec: &PodSpec, draft: &Draft) -> Course {
         let policy = spec.restart_policy;

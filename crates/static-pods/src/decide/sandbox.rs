@@ -45,7 +45,7 @@ impl Memory {
                     Need::Nothing(known)
                 }
             }
-            _ => match self.sandboxes.attempts.creation().wait() {
+            _ => match self.sandboxes.attempts.creation().wait_reason() {
                 Some(why) => Need::Wait(why),
                 None if !self.can_observe() => Need::Wait(Why::NotSeen),
                 None if newest.is_some() => Need::Another(Why::SandboxNotReady),

@@ -79,10 +79,8 @@ impl Sandboxes {
     /// Notes that all sandboxes of a complete view as of `as_of` were applied.
     pub(super) fn observed_all(&mut self, as_of: Instant) {
         self.attempts.observed_all(as_of);
-        let is_there = |known: &KnownSandbox| {
-            known.observed_as_of >= Some(as_of) || known.last_action >= Some(as_of)
-        };
-        self.known.retain(|_, known| is_there(known));
+        let newest = |known: &KnownSandbox| known.observed_as_of.max(known.last_action);
+        self.known.retain(|_, known| newest(known) >= Some(as_of));
     }
 
     pub(super) fn created(&mut self, id: Id, attempt: Attempt, now: Instant) {

@@ -15,7 +15,6 @@ use std::time::Duration;
 use pleg::model::id::Id;
 use pleg::model::listed::ContainerState;
 use pleg::model::status::ContainerStatus;
-use pleg::model::wall_time::WallTime;
 use tokio::time::Instant;
 
 use super::attempts::Attempts;
@@ -130,10 +129,8 @@ impl Slot {
     /// Notes that all containers of a complete view as of `as_of` were applied.
     pub(super) fn observed_all(&mut self, as_of: Instant) {
         self.attempts.observed_all(as_of);
-        let is_there = |known: &KnownContainer| {
-            known.observed_as_of >= Some(as_of) || known.last_action >= Some(as_of)
-        };
-        self.known.retain(|_, known| is_there(known));
+        let newest = |known: &KnownContainer| known.observed_as_of.max(known.last_action);
+        self.known.retain(|_, known| newest(known) >= Some(as_of));
     }
 
     pub(super) fn created(&mut self, id: Id, attempt: Attempt, now: Instant) {
@@ -273,11 +270,6 @@ impl KnownContainer {
         if self.life == Life::Created {
             self.life = Life::Running;
         }
-    }
-
-    /// When it was started, according to the runtime.
-    pub(super) fn started_at(&self) -> Option<WallTime> {
-        self.status.as_ref()?.started_at
     }
 
     /// Whether it was observed as of a time after our last operation on it.

@@ -12,9 +12,7 @@ use crate::spec::PullPolicy;
 /// A step and its reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Planned {
-    /// What to do.
     pub step: Step,
-    /// Why.
     pub why: Why,
 }
 
@@ -26,23 +24,13 @@ pub struct Planned {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     /// `RunPodSandbox`. Ends with [`Outcome::Created`].
-    CreateSandbox {
-        /// The attempt in its name.
-        attempt: Attempt,
-    },
+    CreateSandbox { attempt: Attempt },
     /// `StopPodSandbox`.
-    StopSandbox {
-        /// Which one.
-        id: Id,
-    },
+    StopSandbox { id: Id },
     /// `RemovePodSandbox`.
-    RemoveSandbox {
-        /// Which one.
-        id: Id,
-    },
+    RemoveSandbox { id: Id },
     /// Checks for the image, and pulls it if the policy requires it. Ends with [`Outcome::Pulled`].
     EnsureImage {
-        /// The container of the pod.
         container: Arc<str>,
         /// The image as the manifest names it.
         image: String,
@@ -51,9 +39,7 @@ pub enum Step {
     },
     /// `CreateContainer`. Ends with [`Outcome::Created`].
     CreateContainer {
-        /// Which container of the pod.
         container: Arc<str>,
-        /// The attempt in its name.
         attempt: Attempt,
         /// The sandbox that it runs in.
         sandbox: Id,
@@ -66,19 +52,14 @@ pub enum Step {
     },
     /// `StartContainer`.
     StartContainer {
-        /// Which container of the pod.
         container: Arc<str>,
-        /// Its id.
         id: Id,
-        /// The attempt in its name.
         attempt: u32,
     },
     /// Runs `pre_stop` in the container, then `StopContainer` with the rest of `grace`, at least 2
     /// s.
     KillContainer {
-        /// Which container of the pod.
         container: Arc<str>,
-        /// Its id.
         id: Id,
         /// The time until SIGKILL.
         grace: Duration,
@@ -87,11 +68,8 @@ pub enum Step {
     },
     /// `RemoveContainer`, and its logs.
     RemoveContainer {
-        /// Which container of the pod.
         container: Arc<str>,
-        /// Its id.
         id: Id,
-        /// The attempt in its name.
         attempt: u32,
     },
     /// Removes the pod's volumes and logs on this host, once nothing of it is in the runtime.
@@ -111,7 +89,7 @@ impl Step {
         }
     }
 
-    /// One word, for programs.
+    /// The name, for programs.
     pub fn action(&self) -> &'static str {
         match self {
             Self::CreateSandbox { .. } => "CreateSandbox",
@@ -140,8 +118,6 @@ impl Attempt {
     pub(super) fn after(highest: Option<u32>) -> Self {
         Self(highest.map_or(0, |highest| highest.saturating_add(1)))
     }
-
-    /// Its number, from 0.
     pub fn number(self) -> u32 {
         self.0
     }
@@ -156,7 +132,6 @@ impl fmt::Display for Attempt {
 /// The outcome of a step.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// It was done.
     Done,
     /// The sandbox or container was created.
     Created(Id),

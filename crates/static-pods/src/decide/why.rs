@@ -9,8 +9,8 @@ use super::retry::{Failure, Pause};
 
 /// Why a step is performed, or why a container or a pod waits.
 ///
-/// [`Why::name`] is one word for programs, and Kubernetes' own word where there is one. `Display`
-/// is a sentence for people.
+/// [`Why::name`] is one word for programs: Kubernetes' own where it has one. `Display` is a
+/// sentence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Why {
     /// There is a manifest and no pod yet.
@@ -114,7 +114,7 @@ impl Why {
         }
     }
 
-    /// One word, for programs.
+    /// The name, for programs.
     pub fn name(&self) -> &'static str {
         match self {
             Self::PodAdded => "PodAdded",

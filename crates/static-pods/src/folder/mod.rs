@@ -130,24 +130,37 @@ impl fmt::Display for Subject {
 }
 
 /// A problem of the folder or of a file.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProblemKind {
     /// It cannot be read, for this reason.
+    #[error("cannot be read: {0}")]
     Unreadable(String),
     /// Another folder, which is empty, is in its place, for example because its file system was
     /// unmounted.
+    #[error(
+        "another directory is in its place, which is empty: mount its file system, or put a manifest into it"
+    )]
     Replaced,
     /// All its files are missing at once, for less than 30 s.
+    #[error(
+        "all manifests disappeared at once: their pods end in {} s unless a manifest is back",
+        ALL_MISSING_FOR.as_secs()
+    )]
     AllMissing,
     /// It is a FIFO, a socket or a device.
+    #[error("not a regular file")]
     NotAFile,
     /// It is larger than [`MAX_FILE_SIZE`].
+    #[error("larger than {MAX_FILE_SIZE} bytes")]
     TooLarge,
     /// It changed between any two scans, so it was never read.
+    #[error("not read yet, because it keeps changing")]
     KeepsChanging,
-    /// Its manifest is refused.
+    /// Its manifest is refused. Each line of the message begins with the file's name.
+    #[error("{0}")]
     Refused(Refused),
     /// Another file already defines the pod.
+    #[error("pod {pod} is already defined by {by}")]
     Taken {
         /// The pod.
         pod: PodRef,
@@ -172,27 +185,8 @@ impl fmt::Display for Change {
             } => (subject, problem, kept),
         };
         match problem {
-            ProblemKind::Unreadable(why) => write!(f, "{subject}: cannot be read: {why}")?,
-            ProblemKind::Replaced => write!(
-                f,
-                "{subject}: another directory is in its place, which is empty: \
-                 mount its file system, or put a manifest into it"
-            )?,
-            ProblemKind::AllMissing => write!(
-                f,
-                "{subject}: all manifests disappeared at once: their pods end in {} s unless a manifest is back",
-                ALL_MISSING_FOR.as_secs()
-            )?,
-            ProblemKind::NotAFile => write!(f, "{subject}: not a regular file")?,
-            ProblemKind::TooLarge => write!(f, "{subject}: larger than {MAX_FILE_SIZE} bytes")?,
-            ProblemKind::KeepsChanging => {
-                write!(f, "{subject}: not read yet, because it keeps changing")?;
-            }
-            // Each of its lines begins with the file's name.
             ProblemKind::Refused(refused) => write!(f, "{refused}")?,
-            ProblemKind::Taken { pod, by } => {
-                write!(f, "{subject}: pod {pod} is already defined by {by}")?;
-            }
+            problem => write!(f, "{subject}: {problem}")?,
         }
         match (kept, subject) {
             (Some(pod), _) => write!(f, "\n{subject}: pod {pod} is kept as it was"),

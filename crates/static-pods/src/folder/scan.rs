@@ -9,6 +9,8 @@ use std::sync::Arc;
 
 use rustix::fs::{Mode, OFlags};
 
+use super::ProblemKind;
+
 /// The largest manifest that is read, in bytes.
 pub const MAX_FILE_SIZE: u64 = 1 << 20;
 
@@ -26,16 +28,8 @@ pub(super) struct Listed {
     pub(super) files: BTreeMap<Arc<str>, Entry>,
 }
 
-/// A file in a scan.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Entry {
-    /// A regular file.
-    File(Stamp),
-    /// A FIFO, a socket or a device.
-    Other,
-    /// Its metadata cannot be read, for this reason.
-    Unreadable(String),
-}
+/// The stamp of a regular file in a scan, or why it cannot be read.
+pub(super) type Entry = Result<Stamp, ProblemKind>;
 
 /// The metadata by which a change of a file is noticed. It includes the time of the inode's change,
 /// because tools that copy files set the time of modification.
@@ -74,20 +68,9 @@ impl From<&Metadata> for Stamp {
     }
 }
 
-/// The result of reading a file.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Content {
-    /// The whole content, and the stamp after reading it.
-    Whole(Stamp, Vec<u8>),
-    /// The file is larger than [`MAX_FILE_SIZE`].
-    TooLarge,
-    /// The file is no longer a regular file.
-    Other,
-    /// The file cannot be read, for this reason.
-    Unreadable(String),
-}
+/// The whole content of a file and its stamp after it was read, or why it cannot be read.
+pub(super) type Content = Result<(Stamp, Vec<u8>), ProblemKind>;
 
-/// Lists the folder.
 pub(super) fn list(folder: &Path) -> Listing {
     let identity = || fs::metadata(folder).map(|it| (it.dev(), it.ino()));
     let before = identity().map_err(message)?;
@@ -111,7 +94,7 @@ fn files(folder: &Path) -> Result<BTreeMap<Arc<str>, Entry>, String> {
         }
         let entry = match name.to_str() {
             Some(_) => entry(&found.path()),
-            None => Some(Entry::Unreadable("its name is not UTF-8".to_owned())),
+            None => Some(Err(unreadable("its name is not UTF-8"))),
         };
         if let Some(entry) = entry {
             files.insert(name.to_string_lossy().into(), entry);
@@ -127,20 +110,19 @@ fn files(folder: &Path) -> Result<BTreeMap<Arc<str>, Entry>, String> {
 fn entry(path: &Path) -> Option<Entry> {
     match fs::metadata(path) {
         Ok(it) if it.is_dir() => None,
-        Ok(it) if it.is_file() => Some(Entry::File(Stamp::from(&it))),
-        Ok(_) => Some(Entry::Other),
+        Ok(it) if it.is_file() => Some(Ok(Stamp::from(&it))),
+        Ok(_) => Some(Err(ProblemKind::NotAFile)),
         Err(error) if error.kind() == ErrorKind::NotFound => {
             fs::symlink_metadata(path).ok()?;
-            let why = "the symbolic link is broken";
-            Some(Entry::Unreadable(why.to_owned()))
+            Some(Err(unreadable("the symbolic link is broken")))
         }
-        Err(error) => Some(Entry::Unreadable(message(error))),
+        Err(error) => Some(Err(unreadable(message(error)))),
     }
 }
 
-/// Reads a file.
 pub(super) fn read(folder: &Path, name: &str) -> Content {
-    try_read(&folder.join(name)).unwrap_or_else(|error| Content::Unreadable(message(error)))
+    let read = try_read(&folder.join(name));
+    read.unwrap_or_else(|error| Err(unreadable(message(error))))
 }
 
 fn try_read(path: &Path) -> io::Result<Content> {
@@ -148,14 +130,18 @@ fn try_read(path: &Path) -> io::Result<Content> {
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
     let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
     if !file.metadata()?.is_file() {
-        return Ok(Content::Other);
+        return Ok(Err(ProblemKind::NotAFile));
     }
     let mut content = Vec::new();
     (&file).take(MAX_FILE_SIZE + 1).read_to_end(&mut content)?;
     if content.len() as u64 > MAX_FILE_SIZE {
-        return Ok(Content::TooLarge);
+        return Ok(Err(ProblemKind::TooLarge));
     }
-    Ok(Content::Whole(Stamp::from(&file.metadata()?), content))
+    Ok(Ok((Stamp::from(&file.metadata()?), content)))
+}
+
+fn unreadable(why: impl Into<String>) -> ProblemKind {
+    ProblemKind::Unreadable(why.into())
 }
 
 /// The message of an error without its number.

@@ -92,11 +92,8 @@ impl State {
 
     /// Applies a scan, and returns the files to read now.
     pub(super) fn scanned(&mut self, listing: Listing, now: Instant) -> Vec<Arc<str>> {
-        let listed = match listing {
-            Ok(listed) => self.confirm(listed, now),
-            Err(why) => Err(ProblemKind::Unreadable(why)),
-        };
-        let mut listed = match listed {
+        let listed = listing.map_err(ProblemKind::Unreadable);
+        let mut listed = match listed.and_then(|listed| self.confirm(listed, now)) {
             Ok(listed) => listed,
             Err(problem) => {
                 self.folder = Some(problem);
@@ -122,13 +119,9 @@ impl State {
         for (name, entry) in listed {
             self.files.insert(name, File::new(entry));
         }
-        let mut to_read = Vec::new();
-        for (name, file) in &mut self.files {
-            if file.needs_read() {
-                to_read.push(name.clone());
-            }
-        }
-        to_read
+        let files = self.files.iter_mut();
+        let to_read = files.filter_map(|(name, file)| file.needs_read().then(|| name.clone()));
+        to_read.collect()
     }
 
     /// The files, or the problem of the folder if all known files are missing at once.
@@ -168,17 +161,15 @@ impl State {
         let entry = entry.clone();
         let problem = match content {
             // The file has changed since the scan, and the next scan shows that.
-            Content::Whole(stamp, _) if entry != Entry::File(stamp) => return,
-            Content::Whole(_, content) => match manifest::parse(&content, name, &self.node) {
+            Ok((stamp, _)) if entry != Ok(stamp) => return,
+            Ok((_, content)) => match manifest::parse(&content, name, &self.node) {
                 Ok(spec) => {
                     file.define(spec, self.scans);
                     None
                 }
                 Err(refused) => Some(ProblemKind::Refused(refused)),
             },
-            Content::TooLarge => Some(ProblemKind::TooLarge),
-            Content::Other => Some(ProblemKind::NotAFile),
-            Content::Unreadable(why) => Some(ProblemKind::Unreadable(why)),
+            Err(problem) => Some(problem),
         };
         // A file that cannot be read is read again, because new permissions of a parent folder do
         // not change its stamp.
@@ -256,22 +247,23 @@ impl State {
 
     /// Which file defines which pod, and the problems.
     fn evaluate(&self) -> (Wanted, Problems) {
-        let mut first: BTreeMap<PodName, (u64, &Arc<str>, &DefinedPod)> = BTreeMap::new();
-        for (name, pod) in self.pods() {
-            let candidate = (pod.since, name, pod);
-            let taken = first.entry(pod.name()).or_insert(candidate);
-            if (pod.since, name) < (taken.0, taken.1) {
-                *taken = candidate;
+        let mut first: BTreeMap<PodName, (&Arc<str>, &DefinedPod)> = BTreeMap::new();
+        for (name, file) in &self.files {
+            if let Some(pod) = &file.pod {
+                let taken = first.entry(pod.name()).or_insert((name, pod));
+                if (pod.since, name) < (taken.1.since, taken.0) {
+                    *taken = (name, pod);
+                }
             }
         }
         let mut problems = Problems::new();
         for (name, file) in &self.files {
             let winner = file.pod.as_ref().and_then(|it| first.get(&it.name()));
-            let is_wanted = winner.is_some_and(|it| it.1 == name);
+            let is_wanted = winner.is_some_and(|(file, _)| *file == name);
             let pod = file.pod.as_ref().map(|it| it.spec.pod.clone());
             let problem = match (&file.problem, winner, &pod) {
                 (Some(problem), _, _) => problem.clone(),
-                (None, Some((_, by, _)), Some(pod)) if !is_wanted => ProblemKind::Taken {
+                (None, Some((by, _)), Some(pod)) if !is_wanted => ProblemKind::Taken {
                     pod: pod.clone(),
                     by: Arc::clone(by),
                 },
@@ -281,13 +273,8 @@ impl State {
             problems.insert(Subject::File(name.clone()), (problem, kept));
         }
         let wanted = first.into_iter();
-        let wanted = wanted.map(|(name, (_, file, it))| (name, (it.spec.clone(), file.clone())));
+        let wanted = wanted.map(|(name, (file, pod))| (name, (pod.spec.clone(), file.clone())));
         (wanted.collect(), problems)
-    }
-
-    fn pods(&self) -> impl Iterator<Item = (&Arc<str>, &DefinedPod)> {
-        let files = self.files.iter();
-        files.filter_map(|(name, file)| Some((name, file.pod.as_ref()?)))
     }
 }
 
@@ -309,11 +296,10 @@ impl File {
         if self.processed.as_ref() == Some(entry) {
             return false;
         }
-        self.problem = match entry {
-            Entry::File(_) => return true,
-            Entry::Other => Some(ProblemKind::NotAFile),
-            Entry::Unreadable(why) => Some(ProblemKind::Unreadable(why.clone())),
+        let Err(problem) = entry else {
+            return true;
         };
+        self.problem = Some(problem.clone());
         self.processed = Some(entry.clone());
         false
     }
@@ -323,11 +309,8 @@ impl File {
             spec: Arc::new(spec),
             since: scan,
         };
-        if let Some(before) = &self.pod
-            && before.name() == pod.name()
-        {
-            pod.since = before.since;
-        }
+        let before = self.pod.as_ref().filter(|it| it.name() == pod.name());
+        pod.since = before.map_or(scan, |before| before.since);
         self.pod = Some(pod);
     }
 }

@@ -21,7 +21,7 @@ mod compress;
 mod rotation;
 
 pub(crate) use rotation::is_due;
-pub use rotation::{Limits, LogFile, Reopen, Rotated, RotationStep, plan, rotate};
+pub use rotation::{Limits, Rotated, rotate};
 
 /// The default directory of the pods' logs.
 pub const POD_LOGS: &str = "/var/log/pods";

@@ -39,19 +39,15 @@ impl Default for Limits {
 
 /// A log or one of its rotated files.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LogFile {
-    /// Its name.
-    pub name: String,
-    /// Its size in bytes.
-    pub size: u64,
+pub(super) struct LogFile {
+    pub(super) name: String,
+    pub(super) size: u64,
 }
 
 /// A step of a rotation.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum RotationStep {
-    /// Remove a file.
+pub(super) enum RotationStep {
     Remove(String),
-    /// Compress a file.
     Compress(String),
     /// Rename the log to this name, and reopen it.
     PutAside(String),
@@ -60,7 +56,12 @@ pub enum RotationStep {
 }
 
 /// The steps for the log with that name. `files` are the files in its folder.
-pub fn plan(log: &str, files: &[LogFile], limits: Limits, now: WallTime) -> Vec<RotationStep> {
+pub(super) fn plan(
+    log: &str,
+    files: &[LogFile],
+    limits: Limits,
+    now: WallTime,
+) -> Vec<RotationStep> {
     let Some(current) = files.iter().find(|file| file.name == log) else {
         return vec![RotationStep::Reopen];
     };
@@ -101,9 +102,6 @@ pub(crate) fn is_due(log: &Path, limits: Limits) -> bool {
     }
 }
 
-/// Lets the runtime reopen a log.
-pub type Reopen<'a> = &'a mut dyn FnMut() -> io::Result<()>;
-
 /// Whether a log was rotated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rotated {
@@ -119,7 +117,7 @@ pub fn rotate(
     log: &Path,
     limits: Limits,
     now: WallTime,
-    reopen: Reopen<'_>,
+    reopen: &mut dyn FnMut() -> io::Result<()>,
 ) -> io::Result<Rotated> {
     let (Some(folder), Some(name)) = (log.parent(), log.file_name().and_then(|it| it.to_str()))
     else {

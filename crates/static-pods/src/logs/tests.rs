@@ -3,6 +3,7 @@ use std::io::Read;
 use pleg::model::wall_time::WallTime;
 use tempfile::TempDir;
 
+use super::rotation::{LogFile, RotationStep, plan};
 use super::*;
 
 fn pod() -> PodRef {

@@ -64,8 +64,8 @@ use k8s_openapi::api::core::v1::Pod;
 
 use crate::spec::PodSpec;
 use document::{Node, Value};
-use problem::{At, Problems, Step, path_text};
-pub use problem::{Problem, Reason, Refused};
+pub use problem::Refused;
+use problem::{At, Problem, Problems, Reason, Step, path_text};
 
 /// Why a field is refused that has an effect in a cluster only.
 const NEEDS_API_SERVER: &str = "there is no API server";

@@ -20,7 +20,7 @@ fn is_made_of(text: &str, class: fn(char) -> bool, more: &str) -> bool {
         && text.chars().all(|it| class(it) || more.contains(it))
 }
 
-fn expect(is_valid: bool, text: &str, what: &str) -> Result<(), String> {
+fn check(is_valid: bool, text: &str, what: &str) -> Result<(), String> {
     match is_valid {
         true => Ok(()),
         false => Err(format!("{text:?} is not {what}")),
@@ -29,7 +29,7 @@ fn expect(is_valid: bool, text: &str, what: &str) -> Result<(), String> {
 
 /// A label of DNS (RFC 1123): the name of a container or of a volume, a namespace, a host name.
 pub(super) fn dns_label(text: &str) -> Result<(), String> {
-    expect(
+    check(
         text.len() <= 63 && is_made_of(text, is_lower, "-"),
         text,
         "a DNS label: at most 63 lower-case letters, digits and '-', with a letter or digit at \
@@ -39,7 +39,7 @@ pub(super) fn dns_label(text: &str) -> Result<(), String> {
 
 /// A name of DNS: the name of a pod.
 pub(super) fn dns_subdomain(text: &str) -> Result<(), String> {
-    expect(
+    check(
         is_dns_subdomain(text),
         text,
         "a DNS name: at most 253 lower-case letters, digits, '-' and '.', with a letter or digit \
@@ -57,7 +57,7 @@ pub(super) fn qualified_name(text: &str) -> Result<(), String> {
         Some((prefix, name)) => (is_dns_subdomain(&prefix.to_lowercase()), name),
         None => (true, text),
     };
-    expect(
+    check(
         is_prefix_valid && name.len() <= 63 && is_made_of(name, is_alphanumeric, "-_."),
         text,
         "a qualified name: at most 63 letters, digits, '-', '_' and '.', with a letter or digit \
@@ -68,7 +68,7 @@ pub(super) fn qualified_name(text: &str) -> Result<(), String> {
 /// The value of a label.
 pub(super) fn label_value(text: &str) -> Result<(), String> {
     let is_valid = text.len() <= 63 && is_made_of(text, is_alphanumeric, "-_.");
-    expect(
+    check(
         text.is_empty() || is_valid,
         text,
         "a label's value: at most 63 letters, digits, '-', '_' and '.', with a letter or digit at \
@@ -82,7 +82,7 @@ pub(super) fn port_name(text: &str) -> Result<(), String> {
         && is_made_of(text, is_lower, "-")
         && !text.contains("--")
         && text.contains(|it: char| it.is_ascii_lowercase());
-    expect(
+    check(
         is_valid,
         text,
         "a port's name: at most 15 lower-case letters, digits and single '-', with a letter among \
@@ -94,24 +94,24 @@ pub(super) fn port_name(text: &str) -> Result<(), String> {
 pub(super) fn variable(text: &str) -> Result<(), String> {
     let is_valid = text.chars().all(|it| matches!(it, ' '..='~') && it != '=');
     let what = "a variable's name: printable ASCII characters other than '='";
-    expect(is_valid, text, what)
+    check(is_valid, text, what)
 }
 
 /// The name of an HTTP header (RFC 9110).
 pub(super) fn header(text: &str) -> Result<(), String> {
     let is_valid = is_made_of(text, is_alphanumeric, "-");
     let what = "a header's name: letters, digits and '-', with a letter or digit at both ends";
-    expect(is_valid, text, what)
+    check(is_valid, text, what)
 }
 
 /// An IP address.
 pub(super) fn ip_address(text: &str) -> Result<(), String> {
-    expect(text.parse::<IpAddr>().is_ok(), text, "an IP address")
+    check(text.parse::<IpAddr>().is_ok(), text, "an IP address")
 }
 
 /// An absolute path.
 pub(super) fn absolute_path(text: &str) -> Result<(), String> {
-    expect(text.starts_with('/'), text, "an absolute path")
+    check(text.starts_with('/'), text, "an absolute path")
 }
 
 /// Checks that a name is unique in a list.

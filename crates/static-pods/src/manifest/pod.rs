@@ -310,13 +310,12 @@ fn read_containers(
     }
     let mut names = BTreeSet::new();
     let mut all = Vec::new();
-    for (field, list) in [("initContainers", init), ("containers", containers)] {
+    for (field, role, list) in [
+        ("initContainers", Role::Init, init),
+        ("containers", Role::Container, containers),
+    ] {
         for (i, it) in list.into_iter().enumerate() {
             let at = at.field(field).index(i);
-            let role = match field {
-                "containers" => Role::Container,
-                _ => Role::Init,
-            };
             let spec = container::read(it, role, pod, &at);
             if !spec.name.is_empty() && !names.insert(spec.name.clone()) {
                 let name = &spec.name;

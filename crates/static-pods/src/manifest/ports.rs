@@ -76,14 +76,13 @@ pub(super) fn number(number: i32, at: &At<'_>) -> u16 {
 /// Checks that each port of the host is mapped to one port of the pod.
 pub(super) fn check_host_ports(containers: &[ContainerSpec], at: &At<'_>) {
     let mut mapped = BTreeSet::new();
-    let mut indices = [0, 0];
-    for container in containers {
-        let (field, which) = match container.role {
-            Role::Container => ("containers", 1),
-            Role::Init | Role::Sidecar => ("initContainers", 0),
+    let is_main = |it: &ContainerSpec| it.role == Role::Container;
+    let first = containers.iter().position(is_main);
+    for (i, container) in containers.iter().enumerate() {
+        let at = match first.and_then(|first| i.checked_sub(first)) {
+            Some(i) => at.field("containers").index(i),
+            None => at.field("initContainers").index(i),
         };
-        let at = at.field(field).index(indices[which]);
-        indices[which] += 1;
         // Init containers do not run at the same time as others.
         if container.role == Role::Init {
             continue;

@@ -11,13 +11,11 @@ use std::sync::Arc;
 /// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// The name of the file.
     pub file: Arc<str>,
     /// The line, from 1. For a missing field it is the line of its parent.
     pub line: Option<u64>,
     /// The field's path, such as `spec.containers[0].image`; empty for the whole file.
     pub path: String,
-    /// The problem.
     pub reason: Reason,
 }
 
@@ -46,19 +44,14 @@ pub enum Reason {
     NotOnePod(String),
     /// The field does not exist.
     #[error("unknown field{}", did_you_mean(.suggestion))]
-    UnknownField {
-        /// The field that was probably meant.
-        suggestion: Option<&'static str>,
-    },
+    UnknownField { suggestion: Option<&'static str> },
     /// The mapping has this key twice.
     #[error("duplicate key")]
     DuplicateKey,
     /// The value is of another type than the field.
     #[error("must be {expected}, not {found}")]
     WrongType {
-        /// The type of the field.
         expected: &'static str,
-        /// The value.
         found: String,
     },
     /// The field is missing and has no default.

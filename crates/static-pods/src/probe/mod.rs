@@ -14,8 +14,8 @@
 mod health;
 mod http;
 mod path;
-pub mod perform;
-pub mod prober;
+pub(crate) mod perform;
+mod prober;
 mod tcp;
 mod tls;
 mod worker;

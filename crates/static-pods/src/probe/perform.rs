@@ -21,6 +21,9 @@ use crate::spec::Check;
 /// How many characters of a command's output are shown.
 const MAX_OUTPUT_CHARS: usize = 1024;
 
+/// Why a check has no result, which is not the container's fault.
+const NO_ADDRESS: &str = "the pod has no IP address yet";
+
 /// Runs commands in containers.
 pub trait Exec: Sync {
     /// Runs a command in a container. The runtime ends it after `timeout`. An error means that the
@@ -60,7 +63,7 @@ pub async fn perform(check: &DueCheck, pod_ip: Option<IpAddr>, exec: &impl Exec)
             headers,
         } => {
             let Some(host) = address(host, pod_ip) else {
-                return no_address();
+                return CheckResult::Unknown(NO_ADDRESS.into());
             };
             let target = http::Target {
                 scheme: *scheme,
@@ -72,16 +75,19 @@ pub async fn perform(check: &DueCheck, pod_ip: Option<IpAddr>, exec: &impl Exec)
         }
         Check::Tcp { host, port } => {
             let Some(host) = address(host, pod_ip) else {
-                return no_address();
+                return CheckResult::Unknown(NO_ADDRESS.into());
             };
-            timeout(limit, connect(&host, *port)).await
+            timeout(limit, tcp::open(&host, *port))
+                .await
+                .map(|opened| opened.map(drop))
         }
     };
     match found {
         Ok(Ok(())) => CheckResult::Success,
         Ok(Err(message)) => CheckResult::Failure(message.into()),
         Err(_) => {
-            CheckResult::Failure(format!("no answer within {} s", limit.as_secs_f32()).into())
+            let seconds = limit.as_secs_f32();
+            CheckResult::Failure(format!("no answer within {seconds} s").into())
         }
     }
 }
@@ -113,15 +119,6 @@ async fn run(exec: &impl Exec, id: &Id, command: &[String], limit: Duration) -> 
 
 fn address(host: &Option<String>, pod_ip: Option<IpAddr>) -> Option<String> {
     host.clone().or_else(|| pod_ip.map(|ip| ip.to_string()))
-}
-
-/// The result for a pod without an address, which is not the container's fault.
-fn no_address() -> CheckResult {
-    CheckResult::Unknown("the pod has no IP address yet".into())
-}
-
-async fn connect(host: &str, port: u16) -> Result<(), String> {
-    tcp::open(host, port).await.map(|_| ())
 }
 
 #[cfg(test)]

@@ -40,9 +40,7 @@ pub struct Prober {
 /// A running container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Running {
-    /// Its name in the pod.
     pub name: Arc<str>,
-    /// Its id.
     pub id: Id,
     /// How long it has run, if an earlier run started it; otherwise zero.
     pub age: Duration,
@@ -51,15 +49,10 @@ pub struct Running {
 /// A check that is due. Its result is passed to [`Prober::apply_result`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct DueCheck {
-    /// The name of the container.
     pub container: Arc<str>,
-    /// Its id.
     pub id: Id,
-    /// The kind of the probe.
     pub kind: ProbeKind,
-    /// The check to perform.
     pub check: Check,
-    /// How long it may take.
     pub timeout: Duration,
 }
 
@@ -87,8 +80,6 @@ impl Prober {
             health: Health::default(),
         }
     }
-
-    /// The current health.
     pub fn health(&self) -> &Health {
         &self.health
     }

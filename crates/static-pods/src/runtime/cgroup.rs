@@ -14,7 +14,7 @@ use std::path::Path;
 
 use cri::v1;
 use pleg::model::id::{Id, PodUid};
-use serde::Deserialize;
+use serde_json::Value;
 
 use crate::files::{folders, if_exists, is_plain_name};
 
@@ -164,44 +164,20 @@ impl From<v1::RuntimeConfigResponse> for CgroupDriver {
 /// systemd if it runs.
 pub(super) fn guess_driver(status: &v1::StatusResponse, systemd_runs: bool) -> CgroupDriver {
     let config = status.info.get("config");
-    let config = config.and_then(|text| serde_json::from_str::<Config>(text).ok());
-    let configured = config.and_then(|config| config.containerd?.uses_systemd());
+    let config = config.and_then(|text| serde_json::from_str::<Value>(text).ok());
+    let configured = config.and_then(|config| uses_systemd(config.get("containerd")?));
     match configured.unwrap_or(systemd_runs) {
         true => CgroupDriver::Systemd,
         false => CgroupDriver::Cgroupfs,
     }
 }
 
-#[derive(Deserialize)]
-struct Config {
-    containerd: Option<Containerd>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct Containerd {
-    default_runtime_name: String,
-    runtimes: std::collections::BTreeMap<String, RuntimeHandler>,
-}
-
-#[derive(Deserialize)]
-struct RuntimeHandler {
-    options: Option<RuntimeOptions>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "PascalCase")]
-struct RuntimeOptions {
-    systemd_cgroup: Option<bool>,
-}
-
-impl Containerd {
-    /// Without the option, containerd does not use systemd.
-    fn uses_systemd(&self) -> Option<bool> {
-        let runtime = self.runtimes.get(&self.default_runtime_name)?;
-        let options = runtime.options.as_ref();
-        Some(options.and_then(|it| it.systemd_cgroup).unwrap_or(false))
-    }
+/// Whether containerd is configured to use systemd for its default runtime.
+fn uses_systemd(containerd: &Value) -> Option<bool> {
+    let name = containerd.get("defaultRuntimeName")?.as_str()?;
+    let runtime = containerd.get("runtimes")?.get(name)?;
+    let option = runtime.pointer("/options/SystemdCgroup");
+    Some(option.and_then(Value::as_bool).unwrap_or(false))
 }
 
 #[cfg(test)]

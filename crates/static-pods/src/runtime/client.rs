@@ -54,11 +54,10 @@ impl RuntimeClient {
     /// after the runtime was unreachable, because it may have been replaced.
     pub async fn version(&self) -> Result<RuntimeVersion, CallFailed> {
         let (api, answer) = match self.version_in(ApiVersion::V1).await {
+            // If neither is served, the error of v1 is reported.
             Err(error) if matches!(error.why, CallError::Unimplemented(_)) => {
-                let api = ApiVersion::V1Alpha2;
-                let answer = self.version_in(api).await;
-                // If neither is served, the error of v1 is reported.
-                (api, answer.map_err(|_| error)?)
+                let answer = self.version_in(ApiVersion::V1Alpha2).await;
+                (ApiVersion::V1Alpha2, answer.map_err(|_| error)?)
             }
             answer => (ApiVersion::V1, answer?),
         };

@@ -1,16 +1,8 @@
 //! `$(NAME)` in commands, arguments and values, by Kubernetes' rules.
-//!
-//! ```
-//! use static_pods::runtime::expand;
-//!
-//! let of = |name: &str| (name == "PORT").then(|| "80".to_owned());
-//! assert_eq!(expand("--port=$(PORT)", of), "--port=80");
-//! assert_eq!(expand("$(OTHER) and $$(PORT)", of), "$(OTHER) and $(PORT)");
-//! ```
 
 /// Replaces each `$(NAME)` with its value. A reference without a value is not changed, `$$` becomes
 /// `$`, and values are not expanded again.
-pub fn expand(text: &str, value_of: impl Fn(&str) -> Option<String>) -> String {
+pub(super) fn expand(text: &str, value_of: impl Fn(&str) -> Option<String>) -> String {
     let mut expanded = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(at) = rest.find('$') {

@@ -31,13 +31,13 @@ mod security;
 pub use cgroup::{CgroupDriver, CgroupVersion, Cgroups};
 pub use client::{ExecEnd, RuntimeClient};
 pub use container::{ContainerConfig, ContainerStart};
-pub use environment::environment;
+use environment::environment;
 pub use error::CallFailed;
-pub use expansion::expand;
+use expansion::expand;
 pub use host::Host;
-pub use image::{Image, ImageUser, with_tag};
-pub use oom::{QosClass, qos_class};
-pub use owned::{OwnedContainer, OwnedSandbox};
+pub(crate) use image::{Image, ImageUser, with_tag};
+pub use owned::OwnedContainer;
+pub(crate) use owned::OwnedSandbox;
 pub use sandbox::SandboxConfig;
 
 #[cfg(test)]

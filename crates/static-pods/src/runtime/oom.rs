@@ -4,7 +4,7 @@ use crate::spec::{ContainerSpec, PodSpec, Resources, Role};
 
 /// The QoS class of a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum QosClass {
+pub(super) enum QosClass {
     /// Every container has limits of CPU and memory, and requests as much.
     Guaranteed,
     /// Neither of the other classes.
@@ -20,7 +20,7 @@ const GUARANTEED_SCORE: i64 = -997;
 const BEST_EFFORT_SCORE: i64 = 1000;
 
 /// The class of a pod.
-pub fn qos_class(pod: &PodSpec) -> QosClass {
+pub(super) fn qos_class(pod: &PodSpec) -> QosClass {
     let all = || pod.containers.iter().map(|container| container.resources);
     if all().all(|resources| !has_any_amount(resources)) {
         QosClass::BestEffort

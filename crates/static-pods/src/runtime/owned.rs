@@ -9,8 +9,6 @@ use crate::adopted::Adopted;
 /// A sandbox of ours, from its list item and its annotations.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OwnedSandbox {
-    /// Its id.
-    pub id: Id,
     /// Its pod.
     pub pod: Adopted,
     /// Its attempt, from 0.
@@ -38,7 +36,6 @@ impl OwnedSandbox {
                 file: file.cloned().unwrap_or_default().into(),
                 termination: metadata::termination(&row.annotations),
             },
-            id: row.id.into(),
             attempt: row.metadata?.attempt,
         })
     }

@@ -12,34 +12,21 @@ pub enum VolumeError {
     /// A mount names a volume that the pod does not have.
     #[error("the pod has no volume {0:?}")]
     Unknown(String),
-    /// A volume.
     #[error("volume {volume:?}: {}: {error}", path.display())]
     Volume {
-        /// The name of the volume.
         volume: String,
-        /// The path.
         path: PathBuf,
-        /// The reason.
         error: io::Error,
     },
-    /// A subPath of a volume.
     #[error("volume {volume:?}: subPath {sub_path:?}: {error}")]
     SubPath {
-        /// The name of the volume.
         volume: String,
-        /// The subPath.
         sub_path: String,
-        /// The reason.
         error: io::Error,
     },
     /// Another file of the pod.
     #[error("{}: {error}", path.display())]
-    Folder {
-        /// The path.
-        path: PathBuf,
-        /// The reason.
-        error: io::Error,
-    },
+    Folder { path: PathBuf, error: io::Error },
 }
 
 impl VolumeError {

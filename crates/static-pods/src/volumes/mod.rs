@@ -28,7 +28,7 @@ mod note;
 mod remove;
 mod sub_path;
 
-pub use error::VolumeError;
+pub(crate) use error::VolumeError;
 pub use note::read_notes;
 
 /// The default directory of the pods' volumes.

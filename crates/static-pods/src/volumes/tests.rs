@@ -160,9 +160,9 @@ fn host_paths_are_checked_and_created_by_their_type() {
         ("absent/file", FileOrCreate, false),
     ];
     let folder = folder(&place);
-    for (name, kind, is_well) in cases {
+    for (name, kind, is_ok) in cases {
         let done = folder.set_up(&with_volume(host_path(&at(name), kind)));
-        assert_eq!(done.is_ok(), is_well, "{name} {kind:?}: {done:?}");
+        assert_eq!(done.is_ok(), is_ok, "{name} {kind:?}: {done:?}");
     }
     let device = host_path(Path::new("/dev/null"), CharDevice);
     folder.set_up(&with_volume(device)).unwrap();
@@ -314,7 +314,7 @@ fn mounted_files_of_the_host_are_kept_when_a_pod_is_removed() {
 }
 
 #[test]
-fn a_tree_deeper_than_open_files_may_be_is_removed() {
+fn a_tree_deeper_than_the_limit_of_open_files_is_removed() {
     let place = tempfile::tempdir().unwrap();
     let folder = folder(&place);
     folder.set_up(&with_volume(disk())).unwrap();

@@ -25,7 +25,7 @@ pub struct Line {
     pub container: Option<Arc<str>>,
     /// What is done or has happened, as one word for programs.
     pub action: &'static str,
-    /// Why, as a sentence for people.
+    /// Why, as a sentence.
     pub why: String,
 }
 

@@ -25,14 +25,14 @@ use sync_loop::{Goal, Outcome, SyncPod, SyncRequest};
 use tokio::time::Instant;
 
 pub use line::{Kind, Line, Lines};
-pub use perform::{OnHost, Perform};
+pub use perform::OnHost;
+use perform::Perform;
 pub use rotation::rotate_logs;
 
 use crate::decide::{Decision, Report, Step, Termination, View, Want, Why};
 use crate::pods::PodsSender;
-use crate::probe::DueCheck;
 use crate::spec::{Network, PodSpec};
-use pod::{Pod, PodEvent};
+use pod::{Pod, PodEvent, ViewRequest};
 
 /// The shortest time between two syncs of a pod without an event, so that a bug cannot occupy a
 /// core.
@@ -77,32 +77,18 @@ impl<P: Perform> Workers<P> {
         self.active.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn pod(&self, request: &SyncRequest<Arc<PodSpec>>) -> Pod {
-        let known = self.pods.borrow();
-        let adopted = known.adopted.get(&request.pod.uid);
-        let adopted = adopted.map(Vec::as_slice).unwrap_or_default();
-        Pod::new(
-            request.pod.clone(),
-            request.since,
-            adopted,
-            request.waker.clone(),
-        )
-    }
-
     fn decide(&self, pod: &mut Pod, request: &SyncRequest<Arc<PodSpec>>, view: &View) -> Decision {
-        let now = Instant::now();
-        let health = pod.prober.health();
-        match &request.goal {
-            Goal::Run(spec) => pod.memory.decide(Want::Run(spec), view, health, now),
+        let (termination, why);
+        let want = match &request.goal {
+            Goal::Run(spec) => Want::Run(spec),
             Goal::End => {
-                let (termination, why) = self.ending(&request.pod.uid, pod.spec.as_deref());
-                let want = Want::End {
-                    pod: &termination,
-                    why: &why,
-                };
-                pod.memory.decide(want, view, health, now)
+                (termination, why) = self.ending(&request.pod.uid, pod.spec.as_deref());
+                let (pod, why) = (&termination, &why);
+                Want::End { pod, why }
             }
-        }
+        };
+        let health = pod.prober.health();
+        pod.memory.decide(want, view, health, Instant::now())
     }
 
     fn ending(&self, uid: &PodUid, spec: Option<&PodSpec>) -> (Termination, Why) {
@@ -110,20 +96,20 @@ impl<P: Perform> Workers<P> {
         let ending = pods.ending.get(uid);
         let why = ending.map_or(Why::ManifestRemoved, |ending| ending.why.clone());
         let saved = ending.and_then(|ending| ending.termination.clone());
-        let known = spec.map(Termination::from).or(saved);
-        (known.unwrap_or_default(), why)
+        let termination = spec.map(Termination::from).or(saved);
+        (termination.unwrap_or_default(), why)
     }
 
     fn begin(&self, pod: &Pod, decision: &Decision) {
         let ip = decision.report.ips.first().copied();
         for planned in &decision.steps {
             let (step, of) = (planned.step.clone(), pod.pod.clone());
-            let (spec, sender) = (pod.spec.clone(), pod.sender());
+            let (spec, sender) = (pod.spec.clone(), pod.sender.clone());
             let (perform, pleg) = (self.perform.clone(), self.pleg.clone());
             tokio::spawn(async move {
                 let outcome = perform.step(step.clone(), of, spec, ip).await;
-                if needs_relist(&step) {
-                    // The PLEG watches a process only after it has listed its container.
+                // The PLEG watches a process only after it has listed its container.
+                if let Step::StartContainer { .. } | Step::RemoveSandbox { .. } = step {
                     pleg.request_relist();
                 }
                 sender.send(PodEvent::Ended(step, outcome, Instant::now()));
@@ -136,10 +122,9 @@ impl<P: Perform> Workers<P> {
             return;
         };
         let running = pod.memory.running((self.clock)());
-        let checks: Vec<DueCheck> = pod.prober.due(spec, &running, now);
         let ip = report.ips.first().copied();
-        for check in checks {
-            let (perform, sender) = (self.perform.clone(), pod.sender());
+        for check in pod.prober.due(spec, &running, now) {
+            let (perform, sender) = (self.perform.clone(), pod.sender.clone());
             tokio::spawn(async move {
                 let result = perform.check(&check, ip).await;
                 sender.send(PodEvent::Checked(check, result));
@@ -160,7 +145,7 @@ impl<P: Perform> Workers<P> {
         if at > now {
             return Some(at);
         }
-        let (pleg, uid, sender) = (self.pleg.clone(), pod.pod.uid.clone(), pod.sender());
+        let (pleg, uid, sender) = (self.pleg.clone(), pod.pod.uid.clone(), pod.sender.clone());
         let task = tokio::spawn(async move {
             pleg.request_relist();
             // An error means that the PLEG has stopped, and then the sync loop stops too.
@@ -168,7 +153,7 @@ impl<P: Perform> Workers<P> {
                 sender.send(PodEvent::View(View::newer_than(&entry, &uid, after)));
             }
         });
-        pod.view_requested(after, task.abort_handle());
+        pod.view_request = ViewRequest::Pending(after, task.abort_handle());
         None
     }
 }
@@ -180,14 +165,18 @@ impl<P: Perform> SyncPod for Workers<P> {
         let uid = &request.pod.uid;
         let mut active = self.active();
         let pod = active.entry(uid.clone());
-        let pod = pod.or_insert_with(|| self.pod(&request));
+        let pod = pod.or_insert_with(|| {
+            let known = self.pods.borrow();
+            let adopted = known.adopted.get(uid).map(Vec::as_slice);
+            Pod::new(&request, adopted.unwrap_or_default())
+        });
         pod.apply_events(&self.clock, &self.lines);
         match &request.goal {
             Goal::Run(spec) if needs_network(spec, &request) => {
-                let decision = pod.wait_for_network();
-                pod.report_changes((self.clock)(), &decision, false, &self.lines);
+                let report = pod.wait_for_network();
+                pod.report_changes((self.clock)(), &[], &report, false, &self.lines);
                 self.pods.send_modify(|pods| {
-                    pods.reports.insert(uid.clone(), decision.report);
+                    pods.reports.insert(uid.clone(), report);
                 });
                 return Outcome::NetworkNotReady;
             }
@@ -196,13 +185,18 @@ impl<P: Perform> SyncPod for Workers<P> {
         }
         let view = pod.newest(View::newer_than(&request.entry, uid, request.since));
         let decision = self.decide(pod, &request, &view);
+        let Decision { steps, report, .. } = &decision;
         let is_ending = matches!(request.goal, Goal::End);
-        pod.report_changes((self.clock)(), &decision, is_ending, &self.lines);
+        let time = (self.clock)();
+        pod.report_changes(time, steps, report, is_ending, &self.lines);
         self.begin(pod, &decision);
         let now = Instant::now();
         self.check(pod, &decision.report, now);
         let view_request_at = self.request_view(pod, decision.needs_view_after, now);
         if decision.is_gone {
+            let why = "nothing is left of it".to_owned();
+            self.lines
+                .send(pod.line(time, Kind::Pod, None, "Gone", why));
             active.remove(uid);
             self.pods.send_modify(|pods| pods.forget(uid));
             return Outcome::Ended;
@@ -227,14 +221,6 @@ fn needs_network(spec: &PodSpec, request: &SyncRequest<Arc<PodSpec>>) -> bool {
     let mut sandboxes = request.entry.status.sandboxes.iter();
     let has_one = sandboxes.any(|sandbox| sandbox.state == SandboxState::Ready);
     !request.network_ready && !has_one && spec.network != Network::Host
-}
-
-/// Whether a step starts or ends processes.
-fn needs_relist(step: &Step) -> bool {
-    matches!(
-        step,
-        Step::StartContainer { .. } | Step::RemoveSandbox { .. }
-    )
 }
 
 #[cfg(test)]

@@ -1,19 +1,18 @@
 //! The state of one pod between its syncs.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use pleg::model::id::{Id, PodRef};
 use pleg::model::wall_time::{WallClock, WallTime};
-use sync_loop::Waker;
+use sync_loop::{SyncRequest, Waker};
+use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
 use super::line::{Kind, Line, Lines};
-use crate::decide::{
-    ContainerView, Decision, Memory, Outcome, Phase, Planned, Report, Step, View, Why,
-};
-use crate::probe::{Change, CheckResult, DueCheck, Prober};
+use crate::decide::{ContainerView, Memory, Outcome, Phase, Planned, Report, Step, View, Why};
+use crate::probe::{Change, CheckResult, DueCheck, FailedProbe, Prober};
 use crate::spec::PodSpec;
 
 /// The shortest time between two requests for a view.
@@ -32,19 +31,15 @@ pub(super) enum PodEvent {
 /// Sends events to a pod, and wakes it.
 #[derive(Clone)]
 pub(super) struct EventSender {
-    events: Arc<Mutex<Vec<PodEvent>>>,
+    events: mpsc::UnboundedSender<PodEvent>,
     waker: Waker,
 }
 
 impl EventSender {
     /// Sends an event. It is ignored if the pod has ended.
     pub(super) fn send(&self, event: PodEvent) {
-        self.events().push(event);
+        let _ = self.events.send(event);
         self.waker.wake();
-    }
-
-    fn events(&self) -> MutexGuard<'_, Vec<PodEvent>> {
-        self.events.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -54,16 +49,17 @@ pub(super) struct Pod {
     pub(super) prober: Prober,
     /// Its specification, if this run has read its manifest.
     pub(super) spec: Option<Arc<PodSpec>>,
-    sender: EventSender,
+    pub(super) sender: EventSender,
+    events: mpsc::UnboundedReceiver<PodEvent>,
     /// The newest view that was requested.
     requested_view: Option<View>,
-    view_request: ViewRequest,
+    pub(super) view_request: ViewRequest,
     /// The last report.
     reported: Option<Report>,
 }
 
 /// The last request for a view.
-enum ViewRequest {
+pub(super) enum ViewRequest {
     None,
     /// A view as of a time after this was requested.
     Pending(Instant, AbortHandle),
@@ -76,35 +72,33 @@ enum ViewRequest {
 }
 
 impl Pod {
-    /// `since` is when the sync loop started, or when the previous pod with this UID ended.
-    pub(super) fn new(pod: PodRef, since: Instant, adopted: &[(Id, Id)], waker: Waker) -> Self {
-        let mut memory = Memory::new(since);
+    /// The pod of a first request, whose `since` is when the sync loop started, or when the previous
+    /// pod with this UID ended. `adopted` are its containers of an earlier run, with their sandboxes.
+    pub(super) fn new(request: &SyncRequest<Arc<PodSpec>>, adopted: &[(Id, Id)]) -> Self {
+        let mut memory = Memory::new(request.since);
         for (container, sandbox) in adopted {
             memory.adopt(container.clone(), sandbox.clone());
         }
+        let (sender, events) = mpsc::unbounded_channel();
         Self {
-            pod,
+            pod: request.pod.clone(),
             memory,
             prober: Prober::new(Instant::now(), fastrand::Rng::new()),
             spec: None,
             sender: EventSender {
-                events: Arc::default(),
-                waker,
+                events: sender,
+                waker: request.waker.clone(),
             },
+            events,
             requested_view: None,
             view_request: ViewRequest::None,
             reported: None,
         }
     }
 
-    pub(super) fn sender(&self) -> EventSender {
-        self.sender.clone()
-    }
-
     /// Applies the events since the last sync.
     pub(super) fn apply_events(&mut self, clock: &WallClock, lines: &Lines) {
-        let events = std::mem::take(&mut *self.sender.events());
-        for event in events {
+        while let Ok(event) = self.events.try_recv() {
             match event {
                 PodEvent::Ended(step, outcome, at) => self.memory.note_outcome(&step, outcome, at),
                 PodEvent::View(view) => {
@@ -118,7 +112,9 @@ impl Pod {
                     if let Some(spec) = &self.spec
                         && let Some(change) = self.prober.apply_result(spec, &check, result)
                     {
-                        lines.send(probed(clock(), &self.pod, &check, change));
+                        let (action, why) = probe_change(change);
+                        let container = Some(&check.container);
+                        lines.send(self.line(clock(), Kind::Probe, container, action, why));
                     }
                 }
             }
@@ -127,10 +123,8 @@ impl Pod {
 
     /// The newer one of the sync loop's view and the requested view.
     pub(super) fn newest(&mut self, view: View) -> View {
-        self.requested_view = self
-            .requested_view
-            .take()
-            .filter(|it| it.is_newer_than(&view));
+        let requested = self.requested_view.take();
+        self.requested_view = requested.filter(|it| it.is_newer_than(&view));
         self.requested_view.clone().unwrap_or(view)
     }
 
@@ -161,23 +155,31 @@ impl Pod {
         }
     }
 
-    pub(super) fn view_requested(&mut self, after: Instant, task: AbortHandle) {
-        self.view_request = ViewRequest::Pending(after, task);
+    /// The last report of a pod that waits for the runtime's network.
+    pub(super) fn wait_for_network(&self) -> Report {
+        Report {
+            is_ready: false,
+            waits: Some(Why::NetworkNotReady),
+            ..self.reported.clone().unwrap_or_else(Report::pending)
+        }
     }
 
-    /// The decision for a pod that waits for the runtime's network: no steps, and the last report.
-    pub(super) fn wait_for_network(&self) -> Decision {
-        let report = self.reported.clone().unwrap_or_else(Report::pending);
-        Decision {
-            steps: Vec::new(),
-            wake_at: None,
-            needs_view_after: None,
-            report: Report {
-                is_ready: false,
-                waits: Some(Why::NetworkNotReady),
-                ..report
-            },
-            is_gone: false,
+    /// A line about this pod.
+    pub(super) fn line(
+        &self,
+        time: WallTime,
+        kind: Kind,
+        container: Option<&Arc<str>>,
+        action: &'static str,
+        why: String,
+    ) -> Line {
+        Line {
+            kind,
+            time,
+            pod: Some(self.pod.clone()),
+            container: container.cloned(),
+            action,
+            why,
         }
     }
 
@@ -186,70 +188,44 @@ impl Pod {
     pub(super) fn report_changes(
         &mut self,
         now: WallTime,
-        decision: &Decision,
+        steps: &[Planned],
+        report: &Report,
         is_ending: bool,
         lines: &Lines,
     ) {
-        let line = |kind, container: Option<&Arc<str>>, action, why: String| {
-            lines.send(Line {
-                kind,
-                time: now,
-                pod: Some(self.pod.clone()),
-                container: container.cloned(),
-                action,
-                why,
-            });
+        let line = |kind, container, action, why| {
+            lines.send(self.line(now, kind, container, action, why));
         };
-        for Planned { step, why } in &decision.steps {
+        for Planned { step, why } in steps {
             line(Kind::Step, step.container(), step.action(), why.to_string());
         }
-        if decision.is_gone {
-            line(Kind::Pod, None, "Gone", "nothing is left of it".to_owned());
-        }
-        let report = &decision.report;
-        let reported = self.reported.as_ref();
-        let old = reported.and_then(|reported| reported.waits.as_ref());
-        let waits = report.waits.as_ref();
-        // An ending pod waits for a complete view after each step.
-        let waits = waits.filter(|why| !(is_ending && **why == Why::NotSeen));
-        if let Some(why) = waits.filter(|why| is_reportable(why, old)) {
-            line(Kind::Wait, None, why.name(), why.to_string());
-        }
-        for container in &report.containers {
-            let old = reported.and_then(|reported| {
-                let mut containers = reported.containers.iter();
-                containers
-                    .find(|it| it.name == container.name)?
-                    .waits
-                    .as_ref()
-            });
-            let waits = container.waits.as_ref();
-            if let Some(why) = waits.filter(|why| is_reportable(why, old)) {
-                line(
-                    Kind::Wait,
-                    Some(&container.name),
-                    why.name(),
-                    why.to_string(),
-                );
+        let wait = |container, waits: Option<&Why>, waited: Option<&Why>| {
+            if let Some(why) = waits.filter(|why| is_reportable(why, waited)) {
+                line(Kind::Wait, container, why.name(), why.to_string());
             }
+        };
+        let last = self.reported.as_ref();
+        // An ending pod waits for a complete view after each step.
+        let waits = report.waits.as_ref();
+        let waits = waits.filter(|why| !(is_ending && **why == Why::NotSeen));
+        wait(None, waits, last.and_then(|last| last.waits.as_ref()));
+        for container in &report.containers {
+            let mut before = last.iter().flat_map(|last| &last.containers);
+            let before = before.find(|it| it.name == container.name);
+            let waited = before.and_then(|it| it.waits.as_ref());
+            wait(Some(&container.name), container.waits.as_ref(), waited);
         }
-        if is_ending {
-            self.reported = Some(report.clone());
-            return;
-        }
-        let was_ready = reported.is_some_and(|reported| reported.is_ready);
-        if reported.is_none_or(|reported| reported.phase != report.phase) {
-            line(Kind::Pod, None, report.phase.as_str(), meaning(report));
-        }
-        match (was_ready, report.is_ready) {
-            (false, true) => line(
-                Kind::Pod,
-                None,
-                "Ready",
-                "all its containers are ready".into(),
-            ),
-            (true, false) => line(Kind::Pod, None, "NotReady", not_ready(report)),
-            _ => {}
+        if !is_ending {
+            if last.is_none_or(|last| last.phase != report.phase) {
+                line(Kind::Pod, None, report.phase.as_str(), meaning(report));
+            }
+            let was_ready = last.is_some_and(|last| last.is_ready);
+            if report.is_ready && !was_ready {
+                let why = "all its containers are ready".to_owned();
+                line(Kind::Pod, None, "Ready", why);
+            } else if was_ready && !report.is_ready {
+                line(Kind::Pod, None, "NotReady", not_ready(report));
+            }
         }
         self.reported = Some(report.clone());
     }
@@ -290,22 +266,14 @@ fn not_ready(report: &Report) -> String {
     }
 }
 
-fn probed(time: WallTime, pod: &PodRef, check: &DueCheck, change: Change) -> Line {
-    let (action, why) = match change {
+/// The action and the reason of the line about a change of a probe.
+fn probe_change(change: Change) -> (&'static str, String) {
+    match change {
         Change::Started => ("Started", "its startup probe has succeeded".to_owned()),
         Change::Ready => ("Ready", "its readiness probe has succeeded".to_owned()),
         Change::NotReady(message) => ("NotReady", format!("readiness probe failed: {message}")),
-        Change::Failed(failed) => (
-            "Unhealthy",
-            format!("{} probe failed: {}", failed.kind, failed.message),
-        ),
-    };
-    Line {
-        kind: Kind::Probe,
-        time,
-        pod: Some(pod.clone()),
-        container: Some(check.container.clone()),
-        action,
-        why,
+        Change::Failed(FailedProbe { kind, message }) => {
+            ("Unhealthy", format!("{kind} probe failed: {message}"))
+        }
     }
 }

@@ -110,7 +110,7 @@ fn running_containers(pods: &Pods) -> Vec<RunningContainer> {
     let running = known.flat_map(|(pod, report)| {
         let containers = report.containers.iter();
         containers.filter_map(|it| match (&it.state, &it.id) {
-            (ContainerView::Running { .. }, Some(id)) => {
+            (ContainerView::Running, Some(id)) => {
                 Some((pod.clone(), it.name.clone(), it.restarts, id.clone()))
             }
             _ => None,

@@ -2,8 +2,8 @@
 
 use pleg::model::listed::ContainerState;
 
-use super::super::view::Extent;
-use super::super::{ContainerView, Outcome, Phase, Step, Visibility, Why};
+use super::super::view::{Extent, Visibility};
+use super::super::{ContainerView, Outcome, Phase, Step, Why};
 use super::world::{SECOND, World, pod};
 use crate::spec::RestartPolicy::Always;
 
@@ -24,7 +24,7 @@ fn a_stuck_container_does_not_delay_the_restart_of_another() {
     world.settle(SECOND);
     assert_eq!(world.live_names(), ["app", "log"]);
     assert!(world.now < exit + 2 * SECOND);
-    assert_eq!(world.memory.visibility(), Visibility::KnownIdsOnly);
+    assert_eq!(world.memory.visibility, Visibility::KnownIdsOnly);
     let log = &world.decision().report.containers[1];
     assert_eq!(log.waits, Some(Why::StatusStuck));
     assert_eq!(world.running("log").id, stuck, "it is not changed");
@@ -86,7 +86,7 @@ fn a_container_restarts_while_containers_cannot_be_listed() {
     world.exit("app", 1);
     world.settle(2 * SECOND);
     assert_eq!(world.live_names(), ["app", "log"]);
-    assert_eq!(world.memory.visibility(), Visibility::KnownIdsOnly);
+    assert_eq!(world.memory.visibility, Visibility::KnownIdsOnly);
 }
 
 #[test]
@@ -97,7 +97,7 @@ fn a_run_that_starts_while_containers_cannot_be_listed_creates_nothing() {
     world.restart();
     world.settle(100 * SECOND);
     assert_eq!(world.live_names(), ["log"]);
-    assert_eq!(world.memory.visibility(), Visibility::Blind);
+    assert_eq!(world.memory.visibility, Visibility::Blind);
     assert!(world.decision().needs_view_after.is_some());
     assert_eq!(world.decision().report.phase, Phase::Unknown);
     world.lists_hang = false;
@@ -272,7 +272,7 @@ fn a_container_in_an_unknown_state_is_killed_and_restarted() {
 }
 
 #[test]
-fn a_run_that_is_killed_after_any_event_doubles_and_loses_nothing() {
+fn a_run_that_is_killed_after_any_event_duplicates_and_loses_nothing() {
     let pods: [&[&str]; 2] = [&["i:setup", "s:mesh", "app"], &["app", "log"]];
     for spec in pods {
         for killed_at in 0..25 {

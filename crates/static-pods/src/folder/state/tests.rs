@@ -31,7 +31,7 @@ impl World {
         if self.is_missing {
             return Err("No such file or directory".to_owned());
         }
-        let entry = |(writes, _): &(u64, String)| Entry::File(Stamp::of(*writes));
+        let entry = |(writes, _): &(u64, String)| Ok(Stamp::of(*writes));
         let files = self.files.iter();
         let files = files.map(|(name, it)| (name.clone(), entry(it))).collect();
         Ok(Listed {
@@ -48,7 +48,7 @@ impl World {
     fn scan(&self, state: &mut State) -> Vec<String> {
         for name in state.scanned(self.listing(), self.now()) {
             let (writes, content) = &self.files[&name];
-            let content = Content::Whole(Stamp::of(*writes), content.as_bytes().to_vec());
+            let content = Ok((Stamp::of(*writes), content.as_bytes().to_vec()));
             state.read(&name, content);
         }
         let changes = state.changes(Path::new("/manifests"));
@@ -96,7 +96,7 @@ fn a_file_that_is_written_while_it_is_read_is_read_again() {
     assert!(state.scanned(world.listing(), world.now()).is_empty());
     let to_read = state.scanned(world.listing(), world.now());
     assert_eq!(to_read, ["web.yaml".into()]);
-    let half = Content::Whole(Stamp::of(99), b"apiVersion: v1".to_vec());
+    let half = Ok((Stamp::of(99), b"apiVersion: v1".to_vec()));
     state.read(&to_read[0], half);
     world.write("web.yaml", pod("web", "nginx:2"));
     let changes = world.settle(&mut state);

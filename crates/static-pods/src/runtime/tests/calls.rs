@@ -181,7 +181,7 @@ async fn an_image_is_absent_until_it_is_pulled_and_a_pull_can_fail() {
 }
 
 #[tokio::test]
-async fn a_second_sandbox_with_a_name_is_refused_as_taken() {
+async fn a_sandbox_whose_name_is_in_use_is_refused() {
     let node = Node::new().await;
     let (_, config) = node.run_sandbox(&testing::pod()).await;
     let error = node.client.run_sandbox(&config).await.unwrap_err();

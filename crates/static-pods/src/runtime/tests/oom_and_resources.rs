@@ -1,6 +1,7 @@
 //! Resources, QoS classes and OOM scores.
 
-use crate::runtime::{QosClass, oom, qos_class, resources};
+use crate::runtime::oom::{self, QosClass, qos_class};
+use crate::runtime::resources;
 use crate::spec::{ContainerSpec, PodSpec, Resources, Role};
 use crate::testing;
 

@@ -35,18 +35,18 @@ impl<R: Runtime> OnHost<R> {
         ip: Option<IpAddr>,
     ) -> Outcome {
         let done = match step {
-            Step::CreateSandbox { attempt } => {
-                let created = self.create_sandbox(spec, attempt).await;
-                created.map(Outcome::Created)
-            }
+            Step::CreateSandbox { attempt } => self
+                .create_sandbox(spec, attempt)
+                .await
+                .map(Outcome::Created),
             Step::EnsureImage {
                 container,
                 image,
                 policy,
-            } => {
-                let pulled = self.pull(&spec, &container, &image, policy).await;
-                pulled.map(Outcome::Pulled)
-            }
+            } => self
+                .pull(&spec, &container, &image, policy)
+                .await
+                .map(Outcome::Pulled),
             Step::CreateContainer {
                 container,
                 attempt,
@@ -62,10 +62,9 @@ impl<R: Runtime> OnHost<R> {
                 }
                 let config = SandboxConfig::new(&spec, &self.host, sandbox_attempt);
                 let sandbox = (&sandbox, &config);
-                let created = self
-                    .create_container(spec.clone(), &container, attempt, sandbox, &image, ip)
-                    .await;
-                created.map(Outcome::Created)
+                self.create_container(spec.clone(), &container, attempt, sandbox, &image, ip)
+                    .await
+                    .map(Outcome::Created)
             }
             other => Err(NotDone::Host(format!("{} creates nothing", other.action()))),
         };

@@ -10,7 +10,7 @@ use super::why::Why;
 pub(super) struct Attempts {
     /// The highest attempt that was ever observed, even if it is removed.
     highest: Option<u32>,
-    creation: Creation,
+    pub(super) creation: Creation,
 }
 
 /// The state of the last creation.
@@ -75,10 +75,6 @@ impl Attempts {
         {
             self.creation = Creation::Idle;
         }
-    }
-
-    pub(super) fn creation(&self) -> Creation {
-        self.creation
     }
 
     /// The next attempt, if no creation has an unknown outcome. The caller must have checked that

@@ -84,7 +84,7 @@ impl Memory {
         draft: &mut Draft,
     ) {
         let name = &slot.name;
-        if let Some(why) = slot.attempts.creation().wait_reason() {
+        if let Some(why) = slot.attempts.creation.wait_reason() {
             return draft.container_waits(name, why);
         }
         if let Some(pause) = slot.pause(draft.now) {

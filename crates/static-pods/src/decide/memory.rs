@@ -114,7 +114,7 @@ impl Memory {
     pub(super) fn creations(&self) -> impl Iterator<Item = Creation> {
         let slots = self.slots.values().map(|slot| &slot.attempts);
         let attempts = slots.chain([&self.sandboxes.attempts]);
-        attempts.map(|attempts| attempts.creation())
+        attempts.map(|attempts| attempts.creation)
     }
 
     pub(super) fn can_observe(&self) -> bool {

@@ -12,7 +12,7 @@ use pleg::model::id::Id;
 use tokio::time::Instant;
 
 use super::memory::{Memory, Volumes};
-use super::slot::{Image, Operation};
+use super::slot::{Image, Life, Operation};
 use super::step::{Outcome, Planned, Step};
 use super::why::Why;
 
@@ -171,7 +171,9 @@ impl Memory {
                 known.was_stopped |= matches!(step, Step::KillContainer { .. });
                 known.retry.succeeded();
                 if matches!(step, Step::StartContainer { .. }) {
-                    known.note_started();
+                    if known.life == Life::Created {
+                        known.life = Life::Running;
+                    }
                     // Only now, or a container that can be created but not started would be retried
                     // every second.
                     slot.creations.succeeded();

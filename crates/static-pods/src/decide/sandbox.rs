@@ -45,7 +45,7 @@ impl Memory {
                     Need::Nothing(known)
                 }
             }
-            _ => match self.sandboxes.attempts.creation().wait_reason() {
+            _ => match self.sandboxes.attempts.creation.wait_reason() {
                 Some(why) => Need::Wait(why),
                 None if !self.can_observe() => Need::Wait(Why::NotSeen),
                 None if newest.is_some() => Need::Another(Why::SandboxNotReady),
@@ -95,7 +95,7 @@ impl Memory {
         };
         let mut is_done = true;
         for slot in self.slots.values() {
-            if slot.attempts.creation() != Creation::Idle {
+            if slot.attempts.creation != Creation::Idle {
                 is_done = false;
                 draft.container_waits(&slot.name, Why::AnswerLost);
             }

@@ -265,13 +265,6 @@ impl KnownContainer {
         }
     }
 
-    /// Notes that the runtime has answered the start.
-    pub(super) fn note_started(&mut self) {
-        if self.life == Life::Created {
-            self.life = Life::Running;
-        }
-    }
-
     /// Whether it was observed as of a time after our last operation on it.
     pub(super) fn is_fresh(&self) -> bool {
         self.observed_as_of > self.last_action

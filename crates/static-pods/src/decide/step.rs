@@ -1,6 +1,5 @@
 //! The steps that change a pod. Each step is one line of output, and one call or a few.
 
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -120,12 +119,6 @@ impl Attempt {
     }
     pub fn number(self) -> u32 {
         self.0
-    }
-}
-
-impl fmt::Display for Attempt {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
     }
 }
 

@@ -17,7 +17,10 @@ pub fn environment(
     let mut variables = Vec::<(String, String)>::new();
     for variable in &container.env {
         let value = match &variable.value {
-            Value::Literal(text) => expand(text, |name| value_of(&variables, name)),
+            Value::Literal(text) => expand(text, |name| {
+                let found = variables.iter().find(|(known, _)| known == name);
+                found.map(|(_, value)| value.clone())
+            }),
             Value::Field(field) => field_value(*field, pod, host, pod_ip),
         };
         match variables
@@ -36,11 +39,6 @@ pub(super) fn expanded(words: &[String], environment: &[(String, String)]) -> Ve
     let values: BTreeMap<_, _> = environment.iter().map(|(name, it)| (&**name, it)).collect();
     let of = |name: &str| values.get(name).map(|value| (*value).clone());
     words.iter().map(|word| expand(word, of)).collect()
-}
-
-fn value_of(variables: &[(String, String)], name: &str) -> Option<String> {
-    let found = variables.iter().find(|(known, _)| known == name);
-    found.map(|(_, value)| value.clone())
 }
 
 fn field_value(field: Field, pod: &PodSpec, host: &Host, pod_ip: Option<IpAddr>) -> String {

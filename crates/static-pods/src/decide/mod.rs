@@ -12,14 +12,14 @@
 //! ```
 //!
 //! The rules are those of the kubelet's `computePodActions`, except for how a second copy of a
-//! container is prevented. A kubelet trusts each list. Here a [`Memory`] records all containers and
+//! container is prevented. A kubelet trusts each list. Here a `Memory` records all containers and
 //! sandboxes of the pod:
 //!
 //! - Only we create containers and sandboxes of the pod. After one complete view, and if the
 //!   outcome of each creation is known, the memory has everything that exists, even if calls hang.
 //! - A container that has exited never runs again, however old the view is that shows it. A sandbox
 //!   has stopped only when the runtime has answered that it has.
-//! - A creation needs an [`Attempt`]. There is one only if all containers of that name have exited,
+//! - A creation needs an `Attempt`. There is one only if all containers of that name have exited,
 //!   and the outcome of each creation is known.
 //! - Attempts continue from the highest that was observed, and runtimes reserve names by attempt.
 //!   If an earlier run left a creation in the runtime that was not observed, it has the name of the

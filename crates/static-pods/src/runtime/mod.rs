@@ -11,7 +11,7 @@
 //!
 //! Requests are those of a kubelet, so that a runtime treats our pods like a kubelet's. The
 //! annotations of a sandbox contain what the next run needs to end its pod without a manifest
-//! ([`OwnedSandbox`]).
+//! (`OwnedSandbox`).
 
 mod cgroup;
 mod client;

@@ -14,13 +14,13 @@ use crate::analysis::{Read, Reading};
 const MAX_FILES: usize = 10_000;
 const MAX_DEPTH: usize = 8;
 
-/// How much of an input decides whether it is text.
+/// How many bytes of an input decide whether it is text.
 const HEAD: u64 = 8 << 10;
 
-/// Of text that is not binary, fewer than one byte in this many is a control character. A crash
-/// leaves NUL bytes in logs, so these do not count.
+/// A file is text if fewer than one byte in this many is a control character. A crash leaves NUL bytes in
+/// logs, so these do not count.
 const CONTROL_CHARACTERS: usize = 50;
-/// The beginning of a text has no more runs of NUL bytes.
+/// A file whose beginning has more runs of NUL bytes is binary.
 const MAX_NUL_RUNS: usize = 2;
 
 #[derive(Debug)]
@@ -83,19 +83,18 @@ impl Source {
 }
 
 fn read_file(path: &str, now: WallTime, observer: &mut dyn Observer) -> Ended {
-    let opened = match open::open(Path::new(path)) {
+    let mut opened = match open::open(Path::new(path)) {
         Ok(opened) => opened,
         Err(error) => return unreadable(path.to_owned(), error),
     };
-    let latest = opened.modified.unwrap_or(now);
-    let reading = Reading::begin(path, latest);
+    let reading = Reading::begin(path, opened.modified.unwrap_or(now));
     observer.begins(path, opened.bytes);
-    match opened.kind {
-        open::Kind::Pipe(file) => {
-            let mut waiting = pipe::Waiting::new(file, path, observer);
+    match opened.is_pipe {
+        true => {
+            let mut waiting = pipe::Waiting::new(opened.file, path, observer);
             feed(path, reading, &mut waiting)
         }
-        open::Kind::File(mut file) => feed(path, reading, &mut Counting(&mut file, observer)),
+        false => feed(path, reading, &mut Counting(&mut opened.file, observer)),
     }
 }
 
@@ -104,8 +103,8 @@ fn unreadable(path: String, source: io::Error) -> Ended {
     (read, Some(Unreadable { path, source }))
 }
 
-/// Reads all lines of a possibly compressed source. A binary one is no error: a directory that was
-/// saved from a node has some.
+/// Reads all lines of a source, which may be compressed. A binary source is not an error, because a
+/// directory that was saved from a node has some.
 fn feed(path: &str, mut reading: Reading, bytes: &mut dyn io::Read) -> Ended {
     let (says, failed) = match lines_of(bytes, |line, cut| reading.line(line, cut)) {
         Ok(Content::Text) => (None, None),

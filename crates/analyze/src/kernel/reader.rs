@@ -1,30 +1,29 @@
-//! Joins lines to kernel stacks.
+//! Builds kernel stacks from lines.
 
 use super::lines::{
-    beginning, below_path, decider, function, instruction, is_around, is_heading, is_logged,
+    beginning, below_path, decider, function, instruction, is_around, is_heading, is_logged, name,
     release, stuck, work,
 };
 use crate::kind::Kind;
-use crate::line::first_chars;
 
 /// The stack of one task.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KernelStack {
     /// The task's name.
     pub process: Option<String>,
-    /// Its number.
+    /// Its process id.
     pub pid: Option<u32>,
-    /// It was running when the kernel printed it: it waits for nothing.
+    /// It was running when the kernel printed the stack, so it does not wait.
     pub is_running: bool,
-    /// For how long it has kept its processor, if the kernel reports that as a lock-up.
+    /// How long it has kept its processor, if the kernel reports a lock-up.
     pub locked_up_seconds: Option<u64>,
-    /// For how long the kernel says that it has been blocked.
+    /// How long it has been blocked, if the kernel reports that.
     pub blocked_seconds: Option<u64>,
     /// The function that the processor was in.
     pub instruction: Option<String>,
     /// Functions from the innermost outwards.
     pub functions: Vec<String>,
-    /// It decides which files others may open, by fanotify.
+    /// Its program decides which files other processes may open, by fanotify.
     pub decides_on_files: bool,
     /// The kernel's release.
     pub release: Option<String>,
@@ -33,13 +32,13 @@ pub struct KernelStack {
 }
 
 impl KernelStack {
-    /// Whether a function of the stack begins so.
+    /// Whether the name of a function in the stack begins with this text.
     pub fn calls(&self, function: &str) -> bool {
         let mut functions = self.functions.iter();
         functions.any(|name| name.starts_with(function))
     }
 
-    /// `dockerd (1810)`, or as much of it as is known; `None` where nothing is.
+    /// `dockerd (1810)`, or the part of it that is known; `None` if nothing is.
     pub fn task(&self) -> Option<String> {
         match (&self.process, self.pid) {
             (Some(process), Some(pid)) => Some(format!("{process} ({pid})")),
@@ -54,47 +53,47 @@ impl KernelStack {
 #[derive(Debug, Default)]
 pub struct KernelStackReader {
     current: Option<KernelStack>,
-    /// The kernel printed it in its log; otherwise it was read from a file.
+    /// The kernel printed the current stack in its log; otherwise it is from `/proc` or `crash`.
     is_logged: bool,
-    /// What the worker does whose stack it is: its outermost function, which is there even where
-    /// the stack is cut.
+    /// The outermost function of a kernel worker, which a line in front of the stack names: the stack
+    /// itself may be cut.
     work: Option<String>,
-    /// Frames that the kernel marks with `?`: left over on the stack, perhaps of earlier calls.
+    /// Frames that the kernel marks with `?`: they may be left over from earlier calls.
     unreliable: Vec<String>,
-    /// The last task that was reported as keeping its processor, and for how many seconds: lines of
-    /// others may stand in front of its stack.
+    /// The last task that was reported as locking up its processor, and for how many seconds. Other lines
+    /// may precede its stack.
     locked_up: Option<(u32, u64)>,
-    /// The number that was the line before: the task whose stack follows, if one does.
+    /// The previous line, if it was only a number: the task whose stack may follow.
     number_before: Option<u32>,
-    /// The line before was the heading of a stack in a log.
+    /// The previous line was the heading of a stack in a log.
     follows_heading: bool,
-    /// The line of the registers of the kernel: the next stack is of what a processor was doing.
+    /// The line with the registers of the kernel: the next stack is that of a running task.
     registers: Option<u64>,
-    /// The programs that decide which files others may open.
+    /// The programs that decide which files other processes may open.
     deciders: Vec<String>,
     done: Vec<KernelStack>,
 }
 
-/// The most lines of registers and code between, also where a mail has wrapped them.
+/// The maximum number of lines between the registers and the stack, even if a mail has wrapped them.
 const REGISTER_LINES: u64 = 40;
 
-/// More than a node has.
+/// More programs than a node has.
 const MAX_DECIDERS: usize = 16;
 
 const MAX_FUNCTIONS: usize = 64;
 
 impl KernelStackReader {
-    /// Takes a line of the kernel's log, which reports programs, too.
+    /// Reads a line of the kernel's log, which also reports programs that use fanotify.
     pub fn log_line(&mut self, line: &str, number: u64) {
         if self.deciders.len() < MAX_DECIDERS
             && let Some(process) = decider(line)
         {
-            self.deciders.push(first_chars(process, 100).to_owned());
+            self.deciders.push(name(process));
         }
         self.line(line, number);
     }
 
-    /// Takes a line without its carrier, if it is a part of a kernel stack.
+    /// Reads a line without its prefix; returns whether it is part of a kernel stack.
     pub fn line(&mut self, line: &str, number: u64) -> bool {
         let line = line.trim();
         let number_before = self.number_before.take();
@@ -162,23 +161,17 @@ impl KernelStackReader {
             self.frame(function, is_reliable);
             return true;
         }
-        let around = self.current.is_some() && is_around(line);
-        match around {
-            true => {
-                self.work = self.work.take().or_else(|| work(line));
-                if let Some(stack) = &mut self.current {
-                    let address = || instruction(line.split_once("RIP: ")?.1);
-                    stack.instruction = stack.instruction.take().or_else(address);
-                    stack.release = stack.release.take().or_else(|| release(line));
-                }
-            }
-            false => {
-                self.number_before = line.parse().ok();
-                self.follows_heading = is_heading(line);
-                self.finish();
-            }
+        if let Some(stack) = self.current.as_mut().filter(|_| is_around(line)) {
+            self.work = self.work.take().or_else(|| work(line));
+            let address = || instruction(line.split_once("RIP: ")?.1);
+            stack.instruction = stack.instruction.take().or_else(address);
+            stack.release = stack.release.take().or_else(|| release(line));
+            return true;
         }
-        around
+        self.number_before = line.parse().ok();
+        self.follows_heading = is_heading(line);
+        self.finish();
+        false
     }
 
     fn frame(&mut self, function: &str, is_reliable: bool) {
@@ -189,11 +182,11 @@ impl KernelStackReader {
             false => unreliable,
         };
         if frames.len() < MAX_FUNCTIONS {
-            frames.push(first_chars(function, 100).to_owned());
+            frames.push(name(function));
         }
     }
 
-    /// The input, or what belongs together, ends.
+    /// Ends the current stack.
     pub fn finish(&mut self) {
         let unreliable = std::mem::take(&mut self.unreliable);
         let work = self.work.take();
@@ -214,7 +207,7 @@ impl KernelStackReader {
         self.done.extend(real);
     }
 
-    /// The kind of input that the stack is a part of that is being read.
+    /// The kind of input that the current stack belongs to.
     pub fn kind(&self) -> Kind {
         match self.is_logged {
             true => Kind::KernelLog,

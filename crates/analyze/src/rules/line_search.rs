@@ -1,4 +1,4 @@
-//! One search of a line for the texts of all rules, so that a line without any costs next to nothing.
+//! Searches a line for the texts of all rules at once, so that a line without any costs next to nothing.
 
 use std::sync::LazyLock;
 
@@ -20,7 +20,7 @@ pub struct Found {
     pub causes: Vec<Cause>,
     /// What failed, for an unknown reason.
     pub failure: Option<&'static Failure>,
-    /// What else, a bit for each.
+    /// The interests, a bit for each.
     interests: u32,
 }
 
@@ -30,7 +30,7 @@ impl Found {
         self.rules.is_empty() && self.interests & !OF_FORM == 0
     }
 
-    /// Whether it also has nothing by which it would be read in another way.
+    /// Whether the line also has no text that decides how to read it.
     pub fn is_nothing_at_all(&self) -> bool {
         self.rules.is_empty() && self.interests == 0
     }
@@ -42,7 +42,7 @@ impl Found {
         }
     }
 
-    /// Whether it is of this interest.
+    /// Whether the line has a text of this interest.
     pub fn is(&self, interest: Interest) -> bool {
         self.interests & interest.bit() != 0
     }
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn lines_that_prove_a_cause_are_found() {
+    fn lines_that_support_a_cause_are_found() {
         for (line, cause) in [
             (
                 "Failed to propagate agent release message: Operation not supported",
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn what_every_node_says_supports_no_cause() {
+    fn usual_lines_support_no_cause() {
         for line in [
             "Memory cgroup out of memory: Killed process 12 (java)",
             "cleaning up dead shim",

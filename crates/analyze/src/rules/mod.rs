@@ -200,12 +200,10 @@ impl Rules {
                 }
                 (Rule::Process(rule), Some(cause)) => self.processes.push(of(cause, place, rule)),
                 (Rule::Event(rule), Some(cause)) => self.events.push(of(cause, place, rule)),
-                (Rule::Table(rule) | Rule::Figure(rule), Some(cause)) => {
-                    self.tables.push(of(cause, place, rule))
-                }
+                (Rule::Table(rule), Some(cause)) => self.tables.push(of(cause, place, rule)),
                 (Rule::Failure(rule), None) => self.failures.push(rule),
                 (Rule::Event(rule), None) => self.failed_events.push(rule),
-                (Rule::Table(rule) | Rule::Figure(rule), None) => self.failed_tables.push(rule),
+                (Rule::Table(rule), None) => self.failed_tables.push(rule),
                 (Rule::Failure(_), Some(_)) => {
                     return error(
                         "`on: failure` is only allowed in failures.yaml, beside the folders of causes: \
@@ -227,6 +225,11 @@ impl Rules {
         }
         Ok(())
     }
+}
+
+/// The default of `lines` and `times`.
+fn one() -> u64 {
+    1
 }
 
 fn of<R>(cause: Cause, place: String, rule: R) -> Of<R> {

@@ -10,19 +10,19 @@ use super::{Error, LineSearch, Rules};
 use crate::analysis::Analyzer;
 use crate::input::{self, NoObserver, each_line};
 
-/// What was checked, and what is wrong.
+/// What was checked, and the mistakes.
 #[derive(Debug)]
 pub struct Checked {
     /// The number of rules of the folders.
     pub rules: usize,
     /// The number of samples.
     pub samples: usize,
-    /// What is wrong with them.
+    /// What is wrong with the samples and the rules.
     pub errors: Vec<Error>,
 }
 
 impl Rules {
-    /// Analyzes all samples with the rules of this process, which these must be.
+    /// Analyzes all samples. These rules must be those of this process.
     pub fn check(&'static self, now: WallTime) -> Checked {
         let mut errors: Vec<Error> = self
             .samples
@@ -37,7 +37,7 @@ impl Rules {
         }
     }
 
-    /// The rules on lines that no sample has a line for.
+    /// An error for each rule on lines that matches no line of a sample.
     fn without_sample(&'static self) -> Vec<Error> {
         let mut seen = BTreeSet::new();
         for sample in self.samples.iter().filter(|sample| sample.hits) {

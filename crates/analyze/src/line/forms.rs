@@ -1,4 +1,4 @@
-//! Recognises the form of a line before it is parsed, and removes what surrounds the text.
+//! Recognises the form of a line before it is parsed, and removes what is not part of its text.
 
 use causes::facts::facts;
 
@@ -19,12 +19,12 @@ pub(crate) fn is_logrus_on_a_terminal(body: &[u8]) -> bool {
         && body.get(9) == Some(&b'-')
 }
 
-/// Whether it is one of the kernel's messages of memory that it lacks, by its text alone.
+/// Whether the text is one of the kernel's messages about a lack of memory.
 pub(crate) fn is_of_kernel(body: &[u8]) -> bool {
     facts().begins("kernel", body)
 }
 
-/// Whether the line begins as this writer's commands begin their errors; its daemon does not.
+/// Whether the line begins like an error of this writer's commands. Its daemon does not log such lines.
 pub(crate) fn is_of_command(writer: Writer, body: &[u8]) -> bool {
     let begins = |kind| facts().begins(kind, body);
     match writer {
@@ -35,7 +35,7 @@ pub(crate) fn is_of_command(writer: Writer, body: &[u8]) -> bool {
     }
 }
 
-/// Whether a build server wrote the line, of a command that it ran: `[Step 3/4] `.
+/// Whether a build server wrote the line, for a command that it ran: `[Step 3/4] `.
 pub(crate) fn is_of_build(body: &[u8]) -> bool {
     let Some(inside) = body.strip_prefix(b"[Step ") else {
         return false;
@@ -43,8 +43,8 @@ pub(crate) fn is_of_build(body: &[u8]) -> bool {
     inside.first().is_some_and(u8::is_ascii_digit)
 }
 
-/// Whether the line is the message of an event of the kubelet's, without the other columns: in a
-/// log, a prefix precedes it.
+/// Whether the line is the message of an event of the kubelet, without the other columns. In a log, such a
+/// message has a prefix.
 pub(crate) fn is_event_message(body: &[u8]) -> bool {
     // In YAML.
     let body = body.strip_prefix(b"message: ").unwrap_or(body);
@@ -92,8 +92,8 @@ pub(crate) fn is_continuation(line: &[u8]) -> bool {
     line.starts_with(b"  ") || line.starts_with(b"\t") || line.starts_with(b"}")
 }
 
-/// `[450528.013688] ` and `[  +0.000016] `, as the kernel's log shows the uptime; an address has more
-/// points.
+/// Whether the line begins with the uptime, as in the kernel's log: `[450528.013688] `, `[  +0.000016] `.
+/// An address has more points.
 pub(crate) fn is_uptime(body: &[u8]) -> bool {
     let inside = body[1..].trim_ascii_start();
     let inside = inside.strip_prefix(b"+").unwrap_or(inside);
@@ -107,6 +107,7 @@ pub(crate) fn is_uptime(body: &[u8]) -> bool {
         && end.is_some_and(|end| memchr::memrchr(b'.', &inside[..end]) == Some(digits))
 }
 
+/// The text behind `[    T1]`, the thread or processor that the kernel may print.
 pub(crate) fn without_caller(body: &[u8]) -> &[u8] {
     let Some(inside) = body.strip_prefix(b"[") else {
         return body;

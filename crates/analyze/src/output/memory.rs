@@ -78,7 +78,7 @@ impl Memory {
     }
 }
 
-/// `32019`, `31Gi`, `1.1G`, `512M`: in one unit, whichever it is.
+/// The amount in `32019`, `31Gi`, `1.1G` or `512M`, in the unit of numbers without a suffix.
 fn amount(text: &str) -> Option<f64> {
     let end = text
         .find(|c: char| !c.is_ascii_digit() && c != '.')

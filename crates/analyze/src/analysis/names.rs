@@ -23,11 +23,7 @@ pub fn id(line: &[u8]) -> Option<String> {
             continue;
         }
         let before = &line[..at.saturating_sub(run)];
-        let is_of_exec = || {
-            [&b"exec \""[..], b"exec \\\""]
-                .iter()
-                .any(|it| before.ends_with(it))
-        };
+        let is_of_exec = || before.ends_with(b"exec \"") || before.ends_with(b"exec \\\"");
         if run == 64 && !is_of_exec() {
             return Some(text(&line[at - 64..at]));
         }

@@ -1,4 +1,4 @@
-//! What the kernel writes while it waits for something: what was over within seconds is usual.
+//! Waits and stalls that the kernel reports. Those that were over within seconds are usual.
 //!
 //! ```text
 //!   nfs: server S not responding, still trying   …   nfs: server S OK     over, if that was soon
@@ -12,11 +12,11 @@ use super::results::Seen;
 use crate::line::rcu::{begins_stall, shows_pause};
 use crate::line::{after, has, text, until};
 
-/// What lasts for longer was a stall, although it is over.
+/// A wait that lasts longer counts even if it is over.
 const SHORT_SECONDS: f64 = 30.0;
-/// The kernel repeats every ten seconds that it waits for a device.
+/// A wait for a device is over after this time: the kernel reports it every ten seconds.
 const SILENCE_SECONDS: f64 = 20.0;
-/// Further ones are not distinguished.
+/// How many waits are distinguished.
 const MAX_STALLS: usize = 256;
 
 const SERVER: &str = "server ";
@@ -35,7 +35,7 @@ pub(super) struct Stalls {
 
 #[derive(Debug)]
 struct Stall {
-    /// The text before its name.
+    /// The text before the name of what is waited for.
     lead: &'static str,
     seen: Seen,
     first: Option<f64>,
@@ -72,7 +72,7 @@ impl Stalls {
         Some(&mut stall.seen)
     }
 
-    /// Another line, which may say that a server answers.
+    /// Reads another line, which may show that a server answers.
     pub(super) fn line(&mut self, line: &[u8], time: impl FnOnce() -> Option<i64>) {
         self.last_of_rcu.take_if(|_| shows_pause(line));
         if self.stalls.is_empty() {
@@ -103,7 +103,7 @@ impl Stalls {
         }
     }
 
-    /// What was not over soon, by its rule.
+    /// The waits and stalls that count, by their rules.
     pub(super) fn end(mut self) -> impl Iterator<Item = (usize, Seen)> {
         self.keep_last_of_rcu();
         let now = self.now;

@@ -2,7 +2,7 @@
 
 use causes::finding::{Finding, Verdict, headline};
 
-use super::{Analysis, InputReport};
+use super::Analysis;
 use crate::goroutines::short;
 use crate::words::capital;
 
@@ -49,8 +49,7 @@ fn of_finding(finding: &Finding) -> String {
 }
 
 fn nothing_found(analysis: &Analysis) -> String {
-    let is_read = |input: &InputReport| input.unread_lines < input.lines;
-    if !analysis.inputs.iter().any(is_read) {
+    if !analysis.is_recognised() {
         return "Nothing in the input was recognised, so it is not evidence of a problem or of a healthy node."
             .to_owned();
     }

@@ -1,4 +1,4 @@
-//! Dumps of several daemons: which one waits for which.
+//! Dumps of several daemons: which daemon waits for which.
 
 mod read;
 
@@ -43,7 +43,7 @@ fn programs(found: &Analysis) -> Vec<&str> {
 
 #[test]
 fn a_status_lock_is_followed_from_the_relist_to_the_unmount() {
-    // The order in which they are named does not matter.
+    // The order of the inputs does not matter.
     let found = texts(&[SHIM.as_bytes(), CONTAINERD.as_bytes(), KUBELET.as_bytes()]);
     assert_eq!(
         programs(&found),

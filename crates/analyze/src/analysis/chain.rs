@@ -9,7 +9,7 @@ use causes::finding::{MAX_HEADLINE, headline};
 use serde::Serialize;
 
 use crate::goroutines::{Group, Program, Wait, short};
-use crate::kernel::KernelStack;
+use crate::kernel::{KernelStack, cause_of_function};
 use crate::words::capital;
 
 /// One link of the chain.
@@ -117,20 +117,16 @@ fn calls_any(group: &Group, functions: &str, method: &str) -> bool {
 fn next(groups: &[Group], path: &[usize]) -> Option<usize> {
     let here = &groups[*path.last()?];
     let best = |wanted: &dyn Fn(&Group) -> bool| {
-        let fitting = groups
-            .iter()
-            .enumerate()
-            .filter(|(index, group)| !path.contains(index) && !group.idle && wanted(group));
-        let rank = |group: &Group| {
-            (
-                group.wait == Wait::Lock || group.wait.is_outside(),
-                group.max_minutes,
-                group.count,
-            )
+        let fits = |index: &usize| {
+            let group = &groups[*index];
+            !path.contains(index) && !group.idle && wanted(group)
         };
-        fitting
-            .max_by_key(|(_, group)| rank(group))
-            .map(|(index, _)| index)
+        let fitting = (0..groups.len()).filter(fits);
+        fitting.max_by_key(|index| {
+            let group = &groups[*index];
+            let is_blocked = group.wait == Wait::Lock || group.wait.is_outside();
+            (is_blocked, group.max_minutes, group.count)
+        })
     };
     match here.wait {
         Wait::Rpc if here.program == Some(Program::CniPlugin) => {
@@ -189,9 +185,8 @@ fn says(group: &Group, before: Option<&Group>) -> String {
             format!("{whose} handler in {program} {waits_for_minutes} for the lock of {lock}")
         }
         Some(before) if before.wait == Wait::Lock => {
-            let holding = group
-                .outermost_call_of(before.lock_type())
-                .map_or(function, short);
+            let holding = group.outermost_call_of(before.lock_type());
+            let holding = holding.map_or(function, short);
             format!(
                 "that lock is held by {goroutine} in {holding}, which {waits_for_minutes} for {waits}"
             )
@@ -301,9 +296,7 @@ fn kernel_link(file: &str, stack: &KernelStack) -> Link {
 
 /// The function that shows what the kernel waits for, below those of the scheduler.
 fn shown_function(stack: &KernelStack) -> &str {
-    let known = stack
-        .functions
-        .iter()
-        .find(|name| crate::kernel::cause_of_function(name).is_some());
+    let mut functions = stack.functions.iter();
+    let known = functions.find(|name| cause_of_function(name).is_some());
     known.or(stack.functions.first()).map_or("", String::as_str)
 }

@@ -210,13 +210,11 @@ fn collect_kernel_stacks(results: &mut Results) {
     let is_locked_up = stacks.any(|(_, stack)| stack.locked_up_seconds.is_some());
     for (file, stack) in std::mem::take(&mut results.kernel) {
         // A process listing may contain the process of the stack.
-        let row = results
-            .rows
-            .iter()
-            .find(|(_, row)| Some(row.pid) == stack.pid);
+        let mut rows = results.rows.iter();
+        let row = rows.find(|(_, row)| Some(row.pid) == stack.pid);
         let process = row.map(|(_, row)| row.command.clone());
         let stack = KernelStack {
-            process: stack.process.clone().or(process),
+            process: stack.process.or(process),
             ..stack
         };
         // While a processor makes no progress, a waiting task may be its victim.

@@ -138,14 +138,11 @@ pub(super) fn sign(cause: Cause, culprit: Culprit, quote: Quote) -> Option<Episo
 
 /// Intervals in which a kubelet reported that its PLEG was not healthy.
 pub(super) fn of_series(intervals: &[Interval], quotes: &[Quote], to: &mut Collector) {
-    let time = |nanos: i64| WallTime::from_unix_nanos(nanos);
+    let time = WallTime::from_unix_nanos;
     let first_line = |start| quotes.iter().find(|quote| quote.time == Some(start));
     for interval in intervals.iter().filter(|interval| !interval.is_startup()) {
-        let Some((start, end)) = interval
-            .start
-            .and_then(time)
-            .zip(interval.end.and_then(time))
-        else {
+        let times = [interval.start, interval.end].map(|nanos| nanos.and_then(time));
+        let [Some(start), Some(end)] = times else {
             continue;
         };
         let ended = |end| Some(end).filter(|_| interval.closed);

@@ -47,13 +47,13 @@ impl Errors {
                 (start(message), message)
             }
         };
-        self.add(kind, 1, || LoggedError {
-            message: {
-                let message = lossy(&message[..message.len().min(MAX_MESSAGE_CHARS * 4)]);
-                first_chars(&redact(&message), MAX_MESSAGE_CHARS).to_owned()
-            },
-            first: place(),
-            lines: 1,
+        self.add(kind, 1, || {
+            let message = lossy(&message[..message.len().min(MAX_MESSAGE_CHARS * 4)]);
+            LoggedError {
+                message: first_chars(&redact(&message), MAX_MESSAGE_CHARS).to_owned(),
+                first: place(),
+                lines: 1,
+            }
         });
     }
 

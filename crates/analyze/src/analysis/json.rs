@@ -24,7 +24,7 @@ static MESSAGE: LazyLock<Finder> = LazyLock::new(|| Finder::new("\"message\":"))
 const MAX_HEAD: usize = 400;
 const MAX_HEAD_WITH_ERROR: usize = 4096;
 
-/// No number of a time is longer, including the byte that ends it.
+/// The maximum length of a number that is a time, with the byte that ends it.
 const MAX_NUMBER_BYTES: usize = 24;
 
 impl Input {

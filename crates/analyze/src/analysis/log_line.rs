@@ -195,10 +195,8 @@ impl Input {
 
     /// Whether the kubelet started less than `span` nanoseconds before this time.
     pub(super) fn has_started_within(&self, span: i64, time: Option<i64>) -> bool {
-        let since = time
-            .zip(self.started)
-            .map(|(time, started)| time.saturating_sub(started));
-        since.is_some_and(|since| (0..span).contains(&since))
+        let times = time.zip(self.started);
+        times.is_some_and(|(time, started)| (0..span).contains(&time.saturating_sub(started)))
     }
 
     /// Adds a failure that this line shows.

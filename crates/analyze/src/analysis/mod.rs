@@ -159,10 +159,8 @@ impl Analysis {
     /// Whether there is any problem.
     pub fn has_problem(&self) -> bool {
         let is_unhealthy = self.pleg.iter().any(|pleg| pleg.pattern.is_fault());
-        let has_holder = self
-            .goroutines
-            .iter()
-            .any(|all| all.likely_holder.is_some());
+        let mut goroutines = self.goroutines.iter();
+        let has_holder = goroutines.any(|all| all.likely_holder.is_some());
         is_unhealthy || has_holder || !self.findings.is_empty() || !self.unexplained.is_empty()
     }
 

@@ -1,4 +1,4 @@
-//! Names in a line: of a pod, a container, a process.
+//! Finds the names of pods, containers and processes in a line.
 
 use causes::finding::{Culprit, PodName};
 use serde_json::Value;
@@ -41,7 +41,7 @@ pub fn pod(line: &[u8]) -> Option<PodName> {
     Some(pod)
 }
 
-/// Kubernetes names are no longer.
+/// The maximum length of a name in Kubernetes.
 const MAX_NAME_BYTES: usize = 253;
 
 fn any_pod(line: &[u8]) -> Option<PodName> {

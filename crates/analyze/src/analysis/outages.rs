@@ -8,7 +8,7 @@ use episodes::{Episode, What};
 use pleg_text::WallTime;
 
 use super::{Quote, Results};
-use crate::line::{after, has};
+use crate::line::{after, has, until};
 use crate::series::SECOND;
 use crate::table::TableRow;
 use crate::words::count;
@@ -95,10 +95,7 @@ fn dials_another(line: &[u8]) -> bool {
     let Some(path) = after(line, "dial unix /") else {
         return false;
     };
-    let path = path
-        .split(|byte| b":\\\" ".contains(byte))
-        .next()
-        .unwrap_or(path);
+    let path = until(path, b":\\\" ");
     let mut sockets = facts().runtime_connections["sockets"].iter();
     !sockets.any(|socket| path.ends_with(socket.as_bytes()))
 }
@@ -139,10 +136,8 @@ impl Outages {
 
     /// How long clients have waited for the runtime at its last start, in nanoseconds.
     fn has_waited(&mut self, time: i64) -> i64 {
-        let same = self
-            .starts
-            .filter(|(_, last)| time.saturating_sub(*last) < ANOTHER_START);
-        let first = same.map_or(time, |(first, _)| first);
+        let is_same = |(_, last): &(i64, i64)| time.saturating_sub(*last) < ANOTHER_START;
+        let first = self.starts.filter(is_same).map_or(time, |(first, _)| first);
         self.starts = Some((first, time));
         time.saturating_sub(first)
     }
@@ -176,15 +171,16 @@ pub(super) fn conclude(results: &mut Results) {
             Some(seconds) if seconds > 0 => format!(" for at least {seconds} s"),
             _ => String::new(),
         };
-        let row = TableRow::new("outages", 0).text("lines", &*count(outage.lines, "line"));
-        let row = row
+        let row = TableRow::new("outages", 0)
+            .text("lines", &*count(outage.lines, "line"))
             .number("count", outage.lines as f64)
-            .text("long", &*long);
-        let row = row.number("seconds", seconds.map(|seconds| seconds as f64));
-        let row = row.text("ended", outage.ended.then_some("yes"));
+            .text("long", &*long)
+            .number("seconds", seconds.map(|seconds| seconds as f64))
+            .text("ended", outage.ended.then_some("yes"));
         if results.collected.add_row(&row, &outage.quotes) {
-            let quotes = outage.quotes.into_iter();
-            quotes.for_each(|quote| results.add_to_timeline(quote));
+            for quote in outage.quotes {
+                results.add_to_timeline(quote);
+            }
         }
     }
 }

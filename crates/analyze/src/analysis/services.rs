@@ -32,14 +32,14 @@ impl Services {
         let (date, time) = line.split_at(line.len().min(10));
         let is_date = date.len() == 10 && date[2] == b'/' && date[5] == b'/';
         let time = text(time.strip_prefix(b" ").unwrap_or_default());
-        let parts: Vec<i64> = time
-            .split(':')
-            .filter_map(|part| part.parse().ok())
-            .collect();
-        if let (true, [hours, minutes, seconds]) = (is_date, &parts[..]) {
+        let parts = time.split(':').filter_map(|part| part.parse().ok());
+        let [hours, minutes, seconds] = parts.collect::<Vec<i64>>()[..] else {
+            return false;
+        };
+        if is_date {
             self.clock = Some((hours * 60 + minutes) * 60 + seconds);
         }
-        is_date && parts.len() == 3
+        is_date
     }
 
     /// Reads `[talos] service[cri](Running): Health check successful`, of this time.

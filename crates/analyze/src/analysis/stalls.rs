@@ -22,7 +22,7 @@ const MAX_STALLS: usize = 256;
 const SERVER: &str = "server ";
 const DEVICE: &str = "unregister_netdevice: waiting for ";
 
-/// Such lines in one input, by their rule and by what the kernel or the process waits for.
+/// The waits and stalls in one input, by their rules and by what the kernel or the process waits for.
 #[derive(Debug, Default)]
 pub(super) struct Stalls {
     stalls: BTreeMap<(usize, String), Stall>,

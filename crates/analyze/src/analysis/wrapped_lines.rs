@@ -16,7 +16,7 @@ use crate::line::pasted::begins_log_line;
 
 /// How many bytes of the input, at most, show the width.
 const LOOKED_AT: usize = 64 << 10;
-/// No terminal is narrower or wider.
+/// The widths that a terminal may have.
 const WIDTHS: std::ops::RangeInclusive<usize> = 60..=320;
 /// A single line may have the length of the longest one by chance.
 const MIN_WRAPPED: usize = 2;

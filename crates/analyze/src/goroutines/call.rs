@@ -149,7 +149,7 @@ fn arguments(text: &str) -> Option<usize> {
     }
 }
 
-/// No arguments are longer.
+/// The maximum length of the arguments of a call.
 const MAX_ARGUMENTS_BYTES: usize = 4096;
 
 fn closing(text: &str) -> Option<usize> {

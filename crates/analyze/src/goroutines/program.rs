@@ -38,9 +38,8 @@ impl Program {
     /// The program whose stack has these calls.
     pub fn of(calls: &Calls, created_by: Option<&str>) -> Option<Self> {
         let names = || calls.iter().map(|call| call.function).chain(created_by);
-        let found = PACKAGES
-            .iter()
-            .find(|(package, _)| names().any(|name| name.contains(package)));
+        let mut packages = PACKAGES.iter();
+        let found = packages.find(|(package, _)| names().any(|name| name.contains(package)));
         found.map(|(_, program)| *program)
     }
 

@@ -55,9 +55,8 @@ fn walk(folder: &Path, depth: usize, files: &mut Vec<std::path::PathBuf>) -> io:
         let entry = entry?;
         let kind = entry.file_type()?;
         if files.len() >= MAX_FILES {
-            return Err(io::Error::other(format!(
-                "the directory contains more than {MAX_FILES} files"
-            )));
+            let why = format!("the directory contains more than {MAX_FILES} files");
+            return Err(io::Error::other(why));
         }
         if kind.is_dir() && depth < MAX_DEPTH {
             walk(&entry.path(), depth + 1, files)?;
@@ -153,11 +152,8 @@ fn is_binary(head: &[u8]) -> bool {
     let shown = head.iter().filter(|byte| **byte != 0).count();
     let control = head.iter().filter(|byte| is_control(**byte)).count();
     // A crash leaves one run of NUL bytes in a log.
-    let runs = head
-        .windows(2)
-        .filter(|two| two[0] == 0 && two[1] != 0)
-        .count();
-    control * CONTROL_CHARACTERS > shown || runs > MAX_NUL_RUNS
+    let ends = head.windows(2).filter(|two| two[0] == 0 && two[1] != 0);
+    control * CONTROL_CHARACTERS > shown || ends.count() > MAX_NUL_RUNS
 }
 
 /// Reports to the observer how much is read.

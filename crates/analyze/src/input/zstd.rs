@@ -78,11 +78,11 @@ fn window(head: &[u8]) -> Option<u64> {
     }
     let dictionary = [0, 1, 2, 4][usize::from(descriptor & 3)];
     let size = [1, 2, 4, 8][usize::from(descriptor >> 6)];
-    let field = head.get(5 + dictionary..5 + dictionary + size)?;
-    let number = field
+    let field = head
+        .get(5 + dictionary..5 + dictionary + size)?
         .iter()
-        .rev()
-        .fold(0u64, |number, byte| number << 8 | u64::from(*byte));
+        .rev();
+    let number = field.fold(0u64, |number, byte| number << 8 | u64::from(*byte));
     Some(if size == 2 { number + 256 } else { number })
 }
 

@@ -58,11 +58,8 @@ pub(super) fn beginning(line: &str, number: u64) -> Option<KernelStack> {
     // task:dockerd  state:D stack:    0 pid: 1810 ppid:     1 flags:0x00004000
     if let Some(rest) = line.strip_prefix("task:") {
         let (process, rest) = rest.split_once("state:")?;
-        let pid = rest
-            .split_once(" pid:")?
-            .1
-            .split_ascii_whitespace()
-            .next()?;
+        let (_, rest) = rest.split_once(" pid:")?;
+        let pid = rest.split_ascii_whitespace().next()?;
         return Some(of(process.trim(), pid));
     }
     // CPU: 1 PID: 20417 Comm: exe Not tainted 5.3.0, in front of what a CPU was just doing
@@ -156,10 +153,8 @@ pub(super) fn function(line: &str) -> Option<(&str, bool)> {
         None => line,
     };
     // [<8079d9b0>] (__schedule) from [<8079e018>] (schedule+0x50/0xa8), of 32-bit ARM
-    if let Some((name, from)) = line
-        .strip_prefix('(')
-        .and_then(|rest| rest.split_once(") from [<"))
-    {
+    let frame = line.strip_prefix('(');
+    if let Some((name, from)) = frame.and_then(|rest| rest.split_once(") from [<")) {
         let name = name.split([' ', '+']).next().unwrap_or_default();
         return (from.contains(">]") && is_symbol(name)).then_some((name, true));
     }
@@ -169,9 +164,7 @@ pub(super) fn function(line: &str) -> Option<(&str, bool)> {
     let at = OFFSET.find(line.as_bytes())?;
     let (function, offset) = (&line[..at], &line[at + OFFSET.needle().len()..]);
     // __schedule from schedule+0x54/0xec, of 32-bit ARM since Linux 5.18
-    let function = function
-        .split_once(" from ")
-        .map_or(function, |(name, _)| name);
+    let function = function.split(" from ").next().unwrap_or(function);
     let (at, rest) = offset.split_once("/0x")?;
     let size = rest.split(' ').next()?;
     let hex = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -209,14 +202,13 @@ fn is_raw_words(line: &str) -> bool {
 pub(super) fn is_around(line: &str) -> bool {
     let around = &facts().around_kernel_stacks;
     // dockerd         D    0  1810      1 0x00004080
-    let task = line
-        .split_ascii_whitespace()
-        .nth(1)
-        .is_some_and(|state| matches!(state, "D" | "S" | "R"));
+    let state = line.split_ascii_whitespace().nth(1);
+    let is_task = matches!(state, Some("D" | "S" | "R"));
     // The end of a release that a mail or a terminal has wrapped.
     let number = line.strip_prefix('#').unwrap_or_default();
     let is_build = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
-    task || is_build
+    is_task
+        || is_build
         || is_raw_words(line)
         || around.iter().any(|text| line.contains(text))
         || line.starts_with("RIP:")

@@ -77,7 +77,7 @@ pub struct KernelStackReader {
 /// The maximum number of lines between the registers and the stack, even if a mail has wrapped them.
 const REGISTER_LINES: u64 = 40;
 
-/// More programs than a node has.
+/// How many programs are kept. No node has more that use fanotify.
 const MAX_DECIDERS: usize = 16;
 
 const MAX_FUNCTIONS: usize = 64;
@@ -126,10 +126,8 @@ impl KernelStackReader {
                 }
                 _ => {}
             }
-            stack.decides_on_files = stack
-                .process
-                .as_ref()
-                .is_some_and(|process| self.deciders.contains(process));
+            let process = stack.process.as_ref();
+            stack.decides_on_files = process.is_some_and(|name| self.deciders.contains(name));
             stack.release = release(line);
             // A hung task is named twice in front of its one stack.
             let known = self.current.as_mut();

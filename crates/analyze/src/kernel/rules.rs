@@ -196,14 +196,14 @@ fn known_fault(stack: &KernelStack) -> Option<String> {
     let functions = || stack.instruction.iter().chain(&stack.functions);
     let mut faults = kernel_faults(release).into_iter();
     let fault = faults.find(|fault| is_stuck && fault.is_in(functions().map(String::as_str)))?;
+    let what = &fault.what;
     let fixed = fault
         .fixed
-        .as_ref()
+        .iter()
         .map(|fixed| format!("; fixed in {fixed}"));
+    let fixed: String = fixed.collect();
     Some(format!(
-        "; its release, {release}, has a known fault: {}{}",
-        fault.what,
-        fixed.unwrap_or_default()
+        "; its release, {release}, has a known fault: {what}{fixed}"
     ))
 }
 
@@ -221,11 +221,9 @@ pub fn held_up(stack: &KernelStack) -> Vec<Evidence> {
 /// A row for a waiting task about which no rule says more.
 pub fn waiting(stack: &KernelStack) -> TableRow {
     // The first process of a container, once it has to end.
-    let init = stack
-        .functions
-        .iter()
-        .find(|name| *name == "zap_pid_ns_processes");
-    let function = init.map(String::as_str).or_else(|| kernel_lock(stack));
+    let mut functions = stack.functions.iter().map(String::as_str);
+    let init = functions.find(|name| *name == "zap_pid_ns_processes");
+    let function = init.or_else(|| kernel_lock(stack));
     let row = TableRow::new("waiting-tasks", stack.line).text("task", &*task(stack));
     let seconds = stack.blocked_seconds.map(|seconds| seconds as f64);
     row.text("function", function).number("seconds", seconds)

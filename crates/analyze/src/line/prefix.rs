@@ -94,9 +94,7 @@ fn bracketed<'a>(line: &'a [u8], carried: &mut Carried<'a>) -> Option<&'a [u8]> 
 
 /// `Di Mär 16 04:12:37 2021`, as `dmesg -T` prints it in any language.
 fn is_local_time(text: &[u8]) -> bool {
-    let mut words = text
-        .split(|byte| *byte == b' ')
-        .filter(|word| !word.is_empty());
+    let mut words = text.split(|byte| *byte == b' ');
     let is_clock = |word: &[u8]| {
         word.len() == 8 && word[2] == b':' && word[5] == b':' && word[0].is_ascii_digit()
     };
@@ -193,10 +191,9 @@ const FACILITIES: [&[u8]; 3] = [b"kern:", b"user:", b"daemon:"];
 fn addressed<'a>(line: &'a [u8], carried: &mut Carried<'a>) -> Option<&'a [u8]> {
     let colon = super::colon(&line[..line.len().min(50)])?;
     let address = &line[..colon];
-    let is_plain = address
-        .iter()
-        .all(|byte| byte.is_ascii_digit() || *byte == b'.');
-    if !is_plain || address.iter().filter(|byte| **byte == b'.').count() != 3 {
+    let is_part = |byte: &u8| byte.is_ascii_digit() || *byte == b'.';
+    let dots = address.iter().filter(|byte| **byte == b'.').count();
+    if dots != 3 || !address.iter().all(is_part) {
         return None;
     }
     carried.host = address;

@@ -154,18 +154,15 @@ fn clock(at: &mut Cursor) -> Option<(u32, u32)> {
     let [h1, h2, b':', m1, m2, b':', s1, s2, rest @ ..] = at.0 else {
         return None;
     };
-    if ![h1, h2, m1, m2, s1, s2]
-        .iter()
-        .all(|it| it.is_ascii_digit())
-    {
-        return None;
-    }
-    let number = |tens: &u8, ones: &u8| u32::from((tens - b'0') * 10 + (ones - b'0'));
-    let (hour, minute, second) = (number(h1, h2), number(m1, m2), number(s1, s2));
-    let mut try_at = Cursor(rest);
+    let number = |tens: &u8, ones: &u8| {
+        let is_number = tens.is_ascii_digit() && ones.is_ascii_digit();
+        is_number.then(|| u32::from((tens - b'0') * 10 + (ones - b'0')))
+    };
+    let (hour, minute, second) = (number(h1, h2)?, number(m1, m2)?, number(s1, s2)?);
     if hour > 23 || minute > 59 || second > 60 {
         return None;
     }
+    let mut try_at = Cursor(rest);
     let point = try_at.eat(b'.').or_else(|| try_at.eat(b','));
     let nanos = point.map_or(0, |()| try_at.nanos());
     *at = try_at;

@@ -93,10 +93,7 @@ pub fn read(samples: &[Sample]) -> Option<MetricsReading> {
     let mut reading = MetricsReading {
         relist,
         interval,
-        dominant_operation: operations
-            .iter()
-            .find(|at| at.share > 0.0)
-            .map(|at| at.operation.clone()),
+        dominant_operation: dominant(&operations).map(|at| at.operation.clone()),
         headroom: slowest.map(|seconds| THRESHOLD / seconds),
         discarded_events: total(samples, "kubelet_pleg_discard_events"),
         operations,
@@ -113,6 +110,11 @@ impl MetricsReading {
             .p99_seconds
             .is_some_and(|seconds| seconds >= facts().limits["slowRelistSeconds"])
     }
+}
+
+/// The operation with the largest share of time, which is the first one, if the times are known.
+fn dominant(operations: &[Operation]) -> Option<&Operation> {
+    operations.first().filter(|at| at.share > 0.0)
 }
 
 fn total(samples: &[Sample], name: &str) -> f64 {
@@ -232,8 +234,7 @@ fn sentence(reading: &MetricsReading) -> String {
     if parts.is_empty() {
         parts.push("the metrics do not show how long a relist takes".to_owned());
     }
-    let dominant = reading.operations.first().filter(|at| at.share > 0.0);
-    if let Some(operation) = dominant {
+    if let Some(operation) = dominant(&reading.operations) {
         parts.push(format!(
             "{:.0} % of the time in runtime calls is spent in {}",
             operation.share * 100.0,

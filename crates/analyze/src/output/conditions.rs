@@ -20,9 +20,8 @@ pub(super) fn begins(text: &str, words: &[&str]) -> bool {
     let named = |rest: &str| {
         (rest.starts_with("  ") || rest.starts_with("\t\t")) && !rest.trim().is_empty()
     };
-    ["Name:", "Message:"]
-        .iter()
-        .any(|field| text.strip_prefix(field).is_some_and(named))
+    let fields = ["Name:", "Message:"].map(|field| text.strip_prefix(field));
+    fields.into_iter().flatten().any(named)
         || matches!(text, "Conditions:" | "Events:")
         || text.starts_with("Events:  ")
         || words.starts_with(&["Type", "Status", "LastHeartbeatTime"])
@@ -57,9 +56,8 @@ pub(super) fn read(text: &str, line: u64, seen: &mut Seen) -> bool {
         seen.trouble(line, format!("the pod has not ended for {span}"));
         return true;
     }
-    let taint = words
-        .iter()
-        .find_map(|word| word.strip_prefix("node.kubernetes.io/"));
+    let mut taints = words.iter();
+    let taint = taints.find_map(|word| word.strip_prefix("node.kubernetes.io/"));
     if let Some(taint) = taint.and_then(|taint| taint.strip_suffix(":NoSchedule")) {
         return seen.row(TableRow::new("taints", line).text("taint", taint));
     }

@@ -39,11 +39,10 @@ pub(super) fn is_age(word: &str) -> bool {
 }
 
 fn is_span(word: &str) -> bool {
+    let is_part = |byte: u8| byte.is_ascii_digit() || b"smhdy".contains(&byte);
     word.starts_with(|first: char| first.is_ascii_digit())
         && word.ends_with(['s', 'm', 'h', 'd', 'y'])
-        && word
-            .bytes()
-            .all(|byte| byte.is_ascii_digit() || b"smhdy".contains(&byte))
+        && word.bytes().all(is_part)
 }
 
 fn is_reason(word: &str) -> bool {

@@ -127,7 +127,7 @@ impl Limits {
         pair[usize::from(number.is_limit)] = Some(value);
         let [used, most] = *pair;
         let (used, most) = used.zip(most.or(alone))?;
-        // Each number is compared once, and a limit with all that follow.
+        // Each number is compared once, but a limit with all numbers that follow.
         pair[0] = None;
         Some(row(key.0, &key.1, used, most, line))
     }

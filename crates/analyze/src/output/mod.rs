@@ -300,9 +300,7 @@ impl Seen {
     /// Adds what the rules find in a row; returns whether they find anything.
     fn row(&mut self, row: TableRow) -> bool {
         match Rules::active().of_row(&row) {
-            Shown::Evidence(evidence) => evidence
-                .into_iter()
-                .for_each(|evidence| self.evidence(evidence)),
+            Shown::Evidence(all) => all.into_iter().for_each(|it| self.evidence(it)),
             Shown::Failure(says) => self.trouble(row.line, says),
             Shown::Nothing => return false,
         }

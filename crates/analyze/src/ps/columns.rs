@@ -148,10 +148,8 @@ fn elapsed(word: &str) -> Age {
     if word.contains('-') || word.matches(':').count() > 1 {
         return Age::Hours;
     }
-    let minutes = word
-        .split_once(':')
-        .and_then(|(minutes, _)| minutes.parse::<u64>().ok());
-    of_seconds(minutes.unwrap_or(0) * 60)
+    let minutes = word.split(':').next().unwrap_or_default();
+    of_seconds(minutes.parse::<u64>().unwrap_or(0) * 60)
 }
 
 fn of_seconds(seconds: u64) -> Age {

@@ -129,15 +129,15 @@ fn dead_children(listing: &Listing) -> Option<TableRow> {
     let (pid, children) = of_shims.iter().max_by_key(most)?;
     let shim = listing.by_pid.get(pid)?;
     let runcs = all().filter(|row| row.command.contains("[runc]")).count();
-    let row = table("dead-children", shim).text("name", name(shim));
-    let row = row
+    let row = table("dead-children", shim)
+        .text("name", name(shim))
         .number("count", children.len() as f64)
         .number("runcs", runcs as f64);
     Some(row.text("old", all().find(is_old).map(|row| &*row.command)))
 }
 
 /// Whether a runc and a `runc init` have been asleep for minutes, and no process is blocked in the kernel.
-/// That is what a kernel looks like that loses epoll wake-ups.
+/// A kernel that loses epoll wake-ups looks like this.
 pub fn is_runc_asleep(rows: &[Row]) -> bool {
     let is_asleep = |row: &&Row| is_in(row, 'S') && row.age >= Age::Minutes;
     let asleep = || rows.iter().filter(is_asleep);
@@ -246,8 +246,11 @@ fn plugins(listing: &Listing, late_calls: u64) -> Option<TableRow> {
     let plugins = running_plugins(listing);
     let is_old = |row: &&&Row| row.age >= Age::Minutes;
     let old = plugins.iter().filter(is_old).count();
-    let row = plugins.iter().find(is_old).or(plugins.first())?;
-    let row = table("cni-plugins", row).number("count", plugins.len() as f64);
-    let row = row.number("old", old as f64);
+    let row = table(
+        "cni-plugins",
+        plugins.iter().find(is_old).or(plugins.first())?,
+    )
+    .number("count", plugins.len() as f64)
+    .number("old", old as f64);
     Some(row.number("late-calls", late_calls as f64))
 }

@@ -157,11 +157,8 @@ fn names_faulty_kernel(line: &str) -> bool {
     let is_release =
         |word: &&str| word.contains('.') && word.starts_with(|c: char| c.is_ascii_digit());
     let mut releases = line.split([' ', '\t', '"']).filter(is_release);
-    releases.any(|release| {
-        kernel_faults(release)
-            .iter()
-            .any(|fault| fault.loses_wakeups())
-    })
+    let loses_wakeups = |release| kernel_faults(release).iter().any(|it| it.loses_wakeups());
+    releases.any(loses_wakeups)
 }
 
 impl Failure {

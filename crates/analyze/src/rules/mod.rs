@@ -70,23 +70,24 @@ pub struct Of<R> {
 #[derive(Debug, Default)]
 pub struct Rules {
     lists: Lists,
-    /// Those on lines.
+    /// The rules on lines.
     pub lines: Vec<Of<LineRule>>,
     pub(crate) failures: Vec<Failure>,
     pub(crate) events: Vec<Of<EventRule>>,
-    /// Of events that support no cause, the first that holds counts.
+    /// Rules on events that support no cause. The first one that holds counts.
     pub(crate) failed_events: Vec<EventRule>,
-    /// How many of the rules on lines are of the catalogue: the first.
+    /// How many rules on lines are from the catalogue. They are the first ones.
     built_in_lines: usize,
-    /// How many of all rules are of the catalogue.
+    /// How many of all rules are from the catalogue.
     built_in: usize,
+    /// The causes of sites.
     sites: Vec<Cause>,
     samples: Vec<Sample>,
     pub(crate) goroutines: Vec<Of<GoroutineRule>>,
     pub(crate) kernel_stacks: Vec<Of<KernelStackRule>>,
     pub(crate) processes: Vec<Of<ProcessRule>>,
     tables: Vec<Of<TableRule>>,
-    /// Of rows that support no cause, the first that holds counts.
+    /// Rules on rows that support no cause. The first one that holds counts.
     failed_tables: Vec<TableRule>,
 }
 
@@ -103,7 +104,7 @@ impl Rules {
     ///
     /// # Errors
     ///
-    /// Something was read by other rules before.
+    /// Other rules were already used to read something.
     pub fn install(self) -> Result<&'static Self, TooLate> {
         ACTIVE.set(self).map_err(|_| TooLate)?;
         Ok(Self::active())
@@ -165,7 +166,7 @@ impl Rules {
         Ok(rules)
     }
 
-    /// Puts rules of which the first that holds counts in their order.
+    /// Sorts the rules of which only the first that holds counts.
     fn sort(&mut self) {
         self.goroutines.sort_by_key(|of| of.rule.order);
     }
@@ -250,7 +251,7 @@ pub struct Error {
 }
 
 impl Error {
-    /// For what was placed before, as `path:line`.
+    /// An error at this place: a path, or `path:line`.
     fn at(place: &str, says: String) -> Self {
         Self::new(place, None, says)
     }

@@ -24,16 +24,11 @@ pub struct Checked {
 impl Rules {
     /// Analyzes all samples. These rules must be those of this process.
     pub fn check(&'static self, now: WallTime) -> Checked {
-        let mut errors: Vec<Error> = self
-            .samples
-            .iter()
-            .filter_map(|it| wrong(it, now))
-            .collect();
-        errors.extend(self.without_sample());
+        let wrong = self.samples.iter().filter_map(|sample| wrong(sample, now));
         Checked {
             rules: self.count() - self.built_in,
             samples: self.samples.len(),
-            errors,
+            errors: wrong.chain(self.without_sample()).collect(),
         }
     }
 

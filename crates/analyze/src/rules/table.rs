@@ -89,9 +89,8 @@ impl<'de> Deserialize<'de> for Limit {
             }
 
             fn visit_str<E: de::Error>(self, text: &str) -> Result<Limit, E> {
-                let named = text
-                    .strip_prefix('$')
-                    .and_then(|name| facts().limits.get(name));
+                let name = text.strip_prefix('$');
+                let named = name.and_then(|name| facts().limits.get(name));
                 named.copied().map(Limit).ok_or_else(|| {
                     E::custom(format!(
                         "{text:?} is neither a number nor a limit in facts.yaml"

@@ -175,10 +175,8 @@ impl Intervals {
         said: Said,
         silence: impl FnOnce() -> Option<i64>,
     ) -> bool {
-        let taken = self
-            .current
-            .as_ref()
-            .is_some_and(|at| at.takes(time, said, self.life));
+        let current = self.current.as_ref();
+        let taken = current.is_some_and(|at| at.takes(time, said, self.life));
         if !taken {
             self.close(true);
             self.current = Some(Interval {
@@ -212,10 +210,8 @@ impl Intervals {
     /// Ends the input at this time.
     pub fn end(mut self, time: Option<i64>) -> (Vec<Interval>, u64) {
         let end = self.current.as_ref().and_then(|current| current.end);
-        let over = end
-            .zip(time)
-            .is_some_and(|(end, time)| time - end > END_OF_INTERVAL);
-        self.close(over);
+        let quiet = end.zip(time).map(|(end, time)| time - end);
+        self.close(quiet.is_some_and(|quiet| quiet > END_OF_INTERVAL));
         (self.done, self.dropped)
     }
 }
@@ -225,11 +221,8 @@ pub fn join_rotated(mut intervals: Vec<Interval>) -> Vec<Interval> {
     intervals.sort_by_key(|interval| (interval.start.is_none(), interval.start));
     let mut merged: Vec<Interval> = Vec::with_capacity(intervals.len());
     for next in intervals {
-        let before = merged
-            .iter_mut()
-            .rev()
-            .find(|before| before.host == next.host);
-        if let Some(before) = before {
+        let mut earlier = merged.iter_mut().rev();
+        if let Some(before) = earlier.find(|before| before.host == next.host) {
             let same = before.relist_began().zip(next.relist_began());
             if same.is_some_and(|(one, other)| (one - other).abs() < SECOND) {
                 before.end = before.end.max(next.end);

@@ -172,7 +172,7 @@ impl Input {
         let first = self.first.and_then(|stamp| self.calendar.resolve(&stamp));
         let mut from = first.or(last).and_then(WallTime::from_unix_nanos);
         let mut until = last.and_then(WallTime::from_unix_nanos);
-        for episode in std::mem::take(&mut self.readiness).end(until) {
+        for episode in self.readiness.end(until) {
             results.episodes.add(episode);
         }
         results.episodes.shift(correction);
@@ -185,7 +185,7 @@ impl Input {
             until = until.max(Some(seen.since.max(seen.reported)));
             results.episodes.add(episodes::not_ready(&seen, &self.path));
         }
-        for (_, intervals) in std::mem::take(&mut self.hosts) {
+        for (_, intervals) in self.hosts {
             results.around.starts += intervals.starts();
             let (mut intervals, dropped) = intervals.end(last);
             let shift = |interval: &mut Interval| interval.shift(correction);
@@ -203,18 +203,20 @@ impl Input {
             let place = || format!("{}:{}", self.path, error.line);
             results.errors.line(error.says.as_bytes(), place);
         }
-        for row in self.services.take_recovered() {
+        let (recovered, failing) = self.services.end();
+        for row in recovered {
             results.row(&self.path, &row);
         }
-        for (line, says) in self.services.end() {
+        for (line, says) in failing {
             results.trouble(&self.path, line, &says);
         }
-        let repeated = self.repeated.end_of_rules(self.lines, last);
-        for (rule, seen) in self.stalls.end().chain(repeated) {
+        let (rules, failures) = self.repeated.end(self.lines, last);
+        for (rule, seen) in self.stalls.end().chain(rules) {
             results.rules.entry(rule).or_default().absorb(seen);
         }
-        for (failure, lines, line) in self.repeated.end(self.lines, last) {
-            results.failed(failure, lines, || format!("{}:{line}", self.path));
+        for counter in failures {
+            let place = || format!("{}:{}", self.path, counter.line);
+            results.failed(counter.failure, counter.lines, place);
         }
         if let Some(mut outage) = self.outages.end(last) {
             outage.shift(correction);

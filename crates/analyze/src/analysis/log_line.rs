@@ -163,9 +163,11 @@ impl Input {
                 seen.name(names::in_line(line));
             }
         }
-        let causes = found.causes.iter();
-        let signs = causes.filter_map(|&it| episodes::sign(it, names::in_line(line), quote()));
-        signs.for_each(|episode| self.results.episodes.add(episode));
+        for cause in found.causes() {
+            if let Some(sign) = episodes::sign(cause, names::in_line(line), quote()) {
+                self.results.episodes.add(sign);
+            }
+        }
         let is_a_try = self.output.tries_defaults() && has(line, "dockershim.sock");
         if found.is(Interest::Connection) && !is_a_try && outages::is_about_the_runtime(line) {
             self.outages.complaint(line, time, quote);

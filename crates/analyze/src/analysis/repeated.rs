@@ -22,12 +22,13 @@ pub(super) struct Repeated {
     per_container: BTreeMap<(&'static str, String), Counter>,
 }
 
+/// How many lines show a failure.
 #[derive(Debug)]
-struct Counter {
-    failure: &'static Failure,
-    lines: u64,
+pub(super) struct Counter {
+    pub(super) failure: &'static Failure,
+    pub(super) lines: u64,
     /// The number of the first line.
-    line: u64,
+    pub(super) line: u64,
 }
 
 #[derive(Debug, Default)]
@@ -58,17 +59,6 @@ impl Repeated {
     /// What counts a line of a rule that counts until it is over.
     pub(super) fn of_rule(&mut self, rule: usize, number: u64, time: Option<i64>) -> &mut Seen {
         self.of_rules.entry(rule).or_default().line(number, time)
-    }
-
-    /// The rules that still hold at the end of the input.
-    pub(super) fn end_of_rules(
-        &mut self,
-        lines: u64,
-        time: Option<i64>,
-    ) -> impl Iterator<Item = (usize, Seen)> + use<> {
-        let of_rules = std::mem::take(&mut self.of_rules).into_iter();
-        let lasting = of_rules.filter(move |(_, lasting)| lasting.lasts(lines, time));
-        lasting.map(|(rule, lasting)| (rule, lasting.counter))
     }
 
     /// Counts a line that shows a failure; returns false if the caller has to count it.
@@ -111,18 +101,17 @@ impl Repeated {
         self.of_rules.clear();
     }
 
-    /// The failures that count at the end of the input, with the number of lines and the number of the first.
-    /// The input has `lines` lines, and `time` is that of the last one.
-    pub(super) fn end(
-        self,
-        lines: u64,
-        time: Option<i64>,
-    ) -> impl Iterator<Item = (&'static Failure, u64, u64)> {
+    /// Ends an input of this many lines, of which the last one has this time. Returns the rules and the
+    /// failures that count.
+    pub(super) fn end(self, lines: u64, time: Option<i64>) -> (Vec<(usize, Seen)>, Vec<Counter>) {
+        let rules = self.of_rules.into_iter();
+        let rules = rules.filter(|(_, lasting)| lasting.lasts(lines, time));
+        let rules = rules.map(|(rule, lasting)| (rule, lasting.counter));
         let lasting = self.lasting.into_values();
-        let lasting = lasting.filter(move |lasting| lasting.lasts(lines, time));
-        let lasting = lasting.map(|lasting| lasting.counter);
-        let all = lasting.chain(self.per_container.into_values());
-        all.filter(|counter| counter.lines >= counter.failure.lines)
-            .map(|counter| (counter.failure, counter.lines, counter.line))
+        let lasting = lasting.filter(|lasting| lasting.lasts(lines, time));
+        let failures = lasting.map(|lasting| lasting.counter);
+        let failures = failures.chain(self.per_container.into_values());
+        let failures = failures.filter(|counter| counter.lines >= counter.failure.lines);
+        (rules.collect(), failures.collect())
     }
 }

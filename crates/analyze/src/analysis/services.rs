@@ -62,17 +62,13 @@ impl Services {
         }
     }
 
-    /// The services that failed and are healthy again.
-    pub(super) fn take_recovered(&mut self) -> Vec<TableRow> {
-        std::mem::take(&mut self.recovered)
-    }
-
-    /// The problems at the end of the input, each with the line in which it began.
-    pub(super) fn end(self) -> impl Iterator<Item = (u64, String)> {
-        let failing = self.failing.into_iter();
-        failing.map(|(name, (line, _))| {
+    /// Ends the input. Returns rows of the services that recovered, and the problems of those that did not,
+    /// each with the line in which it began.
+    pub(super) fn end(self) -> (Vec<TableRow>, impl Iterator<Item = (u64, String)>) {
+        let failing = self.failing.into_iter().map(|(name, (line, _))| {
             let says = format!("Talos reports its service {name} as unhealthy");
             (line, says)
-        })
+        });
+        (self.recovered, failing)
     }
 }

@@ -27,8 +27,6 @@ pub enum Interest {
     Carrier,
     /// A dump of goroutines within one message.
     Dump,
-    /// Something failed; the line does not show why.
-    Failure,
     /// Talos reports the health of one of its services.
     Service,
     /// The runtime has started.

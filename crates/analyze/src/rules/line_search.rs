@@ -6,7 +6,7 @@ use causes::Cause;
 
 use super::interest::{Interest, OF_FORM, interests};
 use super::search::Search;
-use super::{Failure, Of, Rules};
+use super::{Failure, Rules};
 
 /// The kubelet ends with a fatal error.
 pub(crate) static FATAL: LazyLock<Failure> = LazyLock::new(Failure::fatal);
@@ -16,8 +16,6 @@ pub(crate) static FATAL: LazyLock<Failure> = LazyLock::new(Failure::fatal);
 pub struct Found {
     /// The rules on lines, by their index.
     pub rules: Vec<usize>,
-    /// The cause of each of them.
-    pub causes: Vec<Cause>,
     /// What failed, for an unknown reason.
     pub failure: Option<&'static Failure>,
     /// The interests, a bit for each.
@@ -27,19 +25,18 @@ pub struct Found {
 impl Found {
     /// Whether the line is no evidence about the node.
     pub fn is_nothing(&self) -> bool {
-        self.rules.is_empty() && self.interests & !OF_FORM == 0
+        self.rules.is_empty() && self.failure.is_none() && self.interests & !OF_FORM == 0
     }
 
     /// Whether the line also has no text that decides how to read it.
     pub fn is_nothing_at_all(&self) -> bool {
-        self.rules.is_empty() && self.interests == 0
+        self.is_nothing() && self.interests == 0
     }
 
-    fn failed(&mut self, failure: &'static Failure, line: &[u8]) {
-        if self.failure.is_none() && failure.holds(line) {
-            self.failure = Some(failure);
-            self.interests |= Interest::Failure.bit();
-        }
+    /// The causes of the rules, in their order.
+    pub fn causes(&self) -> impl Iterator<Item = Cause> {
+        let lines = &Rules::active().lines;
+        self.rules.iter().map(|index| lines[*index].cause)
     }
 
     /// Whether the line has a text of this interest.
@@ -88,17 +85,20 @@ impl LineSearch {
         let rules = Rules::active();
         let mut found = Found::default();
         self.0.each(line, |index| {
-            let Some(Of { cause, rule, .. }) = rules.lines.get(index) else {
-                let index = index - rules.lines.len();
-                match interests().get(index) {
-                    Some((_, interest)) => found.interests |= interest.bit(),
-                    None => found.failed(&rules.failures[index - interests().len()], line),
+            if let Some(of) = rules.lines.get(index) {
+                if of.rule.holds(line) {
+                    found.rules.push(index);
                 }
                 return;
-            };
-            if rule.holds(line) {
-                found.rules.push(index);
-                found.causes.push(*cause);
+            }
+            let index = index - rules.lines.len();
+            if let Some((_, interest)) = interests().get(index) {
+                found.interests |= interest.bit();
+                return;
+            }
+            let failure = &rules.failures[index - interests().len()];
+            if found.failure.is_none() && failure.holds(line) {
+                found.failure = Some(failure);
             }
         });
         found
@@ -110,7 +110,10 @@ mod tests {
     use super::*;
 
     fn causes(line: &str) -> Vec<Cause> {
-        LineSearch::active().find(line.as_bytes()).causes
+        LineSearch::active()
+            .find(line.as_bytes())
+            .causes()
+            .collect()
     }
 
     #[test]

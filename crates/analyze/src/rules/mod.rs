@@ -13,7 +13,7 @@
 //! use causes::Cause;
 //!
 //! let found = LineSearch::active().find(b"accept4: too many open files; retrying in 1s");
-//! assert_eq!(found.causes, [Cause::FdOrInotifyExhausted]);
+//! assert!(found.causes().eq([Cause::FdOrInotifyExhausted]));
 //! ```
 
 mod event;

@@ -87,7 +87,7 @@ pub struct TimedOut {
 /// All failed calls.
 #[derive(Debug, Default)]
 pub struct Calls {
-    /// By method.
+    /// The calls that timed out, by method.
     pub late: BTreeMap<Method, TimedOut>,
     /// Whether some are calls of the dockershim to dockerd.
     pub are_of_dockershim: bool,

@@ -40,7 +40,7 @@ pub struct Chain {
 }
 
 /// A chain, with what the findings need of it.
-pub(super) struct Found {
+pub(super) struct FoundChain {
     pub(super) chain: Chain,
     /// A short sentence about its two ends.
     pub(super) headline: String,
@@ -51,7 +51,7 @@ pub(super) struct Found {
 }
 
 /// Follows the waits; `None` if there are fewer than two links.
-pub(super) fn follow(groups: &[Group], kernel: &[(String, KernelStack)]) -> Option<Found> {
+pub(super) fn follow(groups: &[Group], kernel: &[(String, KernelStack)]) -> Option<FoundChain> {
     let mut path = vec![start(groups)?];
     while let Some(next) = next(groups, &path) {
         path.push(next);
@@ -74,7 +74,7 @@ pub(super) fn follow(groups: &[Group], kernel: &[(String, KernelStack)]) -> Opti
         links.push(kernel_link(file, stack));
     }
     let sentence = capital(parts.join("; ")) + ".";
-    Some(Found {
+    Some(FoundChain {
         chain: Chain { sentence, links },
         headline,
         last,

@@ -21,7 +21,7 @@ use crate::kernel::{self, KernelStack};
 use crate::kind::Kind;
 use crate::metrics::{self, MetricsReading};
 use crate::ps;
-use crate::rules::{Of, Rules};
+use crate::rules::{CauseRule, Rules};
 use crate::series::{self, Pattern, PlegReading};
 use crate::table::TableRow;
 use crate::words::count;
@@ -111,7 +111,7 @@ fn show_goroutines(
     groups: &[Group],
     total: u64,
     dropped: u64,
-    chain: Option<&chain::Found>,
+    chain: Option<&chain::FoundChain>,
 ) -> Option<Goroutines> {
     if total == 0 {
         return None;
@@ -137,7 +137,7 @@ fn show_goroutines(
 fn collect_lines(results: &mut Results) -> Vec<(Cause, Quote)> {
     let mut releases = Vec::new();
     for (index, seen) in std::mem::take(&mut results.rules) {
-        let Of { cause, rule, .. } = &Rules::active().lines[index];
+        let CauseRule { cause, rule, .. } = &Rules::active().lines[index];
         let cause = *cause;
         let apart = seen.apart_seconds().zip(rule.apart_seconds);
         let are_too_few =
@@ -308,7 +308,7 @@ fn collect_of_all_inputs(
 const SURE_AFTER_LINKS: usize = 3;
 
 /// A complete chain is stronger evidence than its links.
-fn collect_chain(results: &mut Results, chain: Option<&chain::Found>, groups: &[Group]) {
+fn collect_chain(results: &mut Results, chain: Option<&chain::FoundChain>, groups: &[Group]) {
     let Some(found) = chain else {
         return;
     };

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::names;
-use super::results::Seen;
+use super::results::Hits;
 use crate::rules::{Counted, Failure};
 use crate::series::SECOND;
 
@@ -17,7 +17,7 @@ const OTHER_LINES: u64 = 40;
 #[derive(Debug, Default)]
 pub(super) struct Repeated {
     lasting: BTreeMap<&'static str, Lasting<Counter>>,
-    of_rules: BTreeMap<usize, Lasting<Seen>>,
+    of_rules: BTreeMap<usize, Lasting<Hits>>,
     /// Lines, by what failed and the container.
     per_container: BTreeMap<(&'static str, String), Counter>,
 }
@@ -57,7 +57,7 @@ impl<T> Lasting<T> {
 
 impl Repeated {
     /// What counts a line of a rule that counts until it is over.
-    pub(super) fn of_rule(&mut self, rule: usize, number: u64, time: Option<i64>) -> &mut Seen {
+    pub(super) fn of_rule(&mut self, rule: usize, number: u64, time: Option<i64>) -> &mut Hits {
         self.of_rules.entry(rule).or_default().line(number, time)
     }
 
@@ -103,7 +103,7 @@ impl Repeated {
 
     /// Ends an input of this many lines, of which the last one has this time. Returns the rules and the
     /// failures that count.
-    pub(super) fn end(self, lines: u64, time: Option<i64>) -> (Vec<(usize, Seen)>, Vec<Counter>) {
+    pub(super) fn end(self, lines: u64, time: Option<i64>) -> (Vec<(usize, Hits)>, Vec<Counter>) {
         let rules = self.of_rules.into_iter();
         let rules = rules.filter(|(_, lasting)| lasting.lasts(lines, time));
         let rules = rules.map(|(rule, lasting)| (rule, lasting.counter));

@@ -34,7 +34,7 @@ pub(super) struct Results {
     pub(super) groups: Groups,
     pub(super) collected: Collected,
     pub(super) calls: Calls,
-    pub(super) rules: BTreeMap<usize, Seen>,
+    pub(super) rules: BTreeMap<usize, Hits>,
     pub(super) kernel: Vec<(String, KernelStack)>,
     pub(super) rows: Vec<(usize, Row)>,
     pub(super) samples: Vec<Sample>,
@@ -63,9 +63,9 @@ pub(super) struct Failed {
     pub(super) lines: u64,
 }
 
-/// What was seen of a rule on lines.
+/// The lines that a rule matched.
 #[derive(Debug, Default)]
-pub(super) struct Seen {
+pub(super) struct Hits {
     pub(super) lines: u64,
     /// The times of the first and the last line, in nanoseconds, where they have one.
     times: Option<(i64, i64)>,
@@ -173,7 +173,7 @@ impl Results {
     }
 }
 
-impl Seen {
+impl Hits {
     pub(super) fn line(&mut self, time: Option<i64>) {
         self.lines += 1;
         if let Some(time) = time {

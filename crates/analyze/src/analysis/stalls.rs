@@ -8,7 +8,7 @@
 
 use std::collections::BTreeMap;
 
-use super::results::Seen;
+use super::results::Hits;
 use crate::line::rcu::{begins_stall, shows_pause};
 use crate::line::{after, has, text, until};
 
@@ -27,8 +27,8 @@ const DEVICE: &str = "unregister_netdevice: waiting for ";
 pub(super) struct Stalls {
     stalls: BTreeMap<(usize, String), Stall>,
     /// Stalls of RCU, by their rule. A later line shows how long the last one was.
-    of_rcu: BTreeMap<usize, Seen>,
-    last_of_rcu: Option<(usize, Seen)>,
+    of_rcu: BTreeMap<usize, Hits>,
+    last_of_rcu: Option<(usize, Hits)>,
     /// The time of the last line that has one, in seconds since any fixed moment.
     now: Option<f64>,
 }
@@ -37,7 +37,7 @@ pub(super) struct Stalls {
 struct Stall {
     /// The text before the name of what is waited for.
     lead: &'static str,
-    seen: Seen,
+    seen: Hits,
     first: Option<f64>,
     last: Option<f64>,
 }
@@ -45,10 +45,10 @@ struct Stall {
 impl Stalls {
     /// Where to count a line of this rule, or `None` if it is no such line. `time` is the time of the
     /// line in nanoseconds, if it has one.
-    pub(super) fn of(&mut self, rule: usize, line: &[u8], time: Option<i64>) -> Option<&mut Seen> {
+    pub(super) fn of(&mut self, rule: usize, line: &[u8], time: Option<i64>) -> Option<&mut Hits> {
         if begins_stall(line) {
             self.keep_last_of_rcu();
-            let (_, seen) = self.last_of_rcu.insert((rule, Seen::default()));
+            let (_, seen) = self.last_of_rcu.insert((rule, Hits::default()));
             return Some(seen);
         }
         let lead = match () {
@@ -64,7 +64,7 @@ impl Stalls {
         let now = seconds(line, time);
         let stall = self.stalls.entry(key).or_insert_with(|| Stall {
             lead,
-            seen: Seen::default(),
+            seen: Hits::default(),
             first: now,
             last: None,
         });
@@ -104,7 +104,7 @@ impl Stalls {
     }
 
     /// The waits and stalls that count, by their rules.
-    pub(super) fn end(mut self) -> impl Iterator<Item = (usize, Seen)> {
+    pub(super) fn end(mut self) -> impl Iterator<Item = (usize, Hits)> {
         self.keep_last_of_rcu();
         let now = self.now;
         let lasts = move |stall: &Stall| {

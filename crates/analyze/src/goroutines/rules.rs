@@ -5,7 +5,7 @@ use serde::Deserialize;
 
 use super::{Group, Program, Wait, short};
 use crate::evidence::Evidence;
-use crate::rules::{Of, Rules, Texts};
+use crate::rules::{CauseRule, Rules, Texts};
 
 /// Goroutines with the same stack.
 #[derive(Debug, Deserialize)]
@@ -91,7 +91,7 @@ pub(crate) fn searched_texts() -> impl Iterator<Item = &'static str> {
 /// What a group of goroutines shows.
 pub fn evidence(group: &Group, context: Context) -> Option<Evidence> {
     let mut rules = Rules::active().goroutines.iter();
-    let Of { cause, rule, .. } = rules.find(|of| of.rule.holds(group, context))?;
+    let CauseRule { cause, rule, .. } = rules.find(|of| of.rule.holds(group, context))?;
     let state = group.oldest.state.as_deref().unwrap_or("state unknown");
     let wait = match group.max_minutes {
         Some(minutes) => format!(", up to {minutes} minutes"),

@@ -8,7 +8,7 @@ use serde::Deserialize;
 
 use super::KernelStack;
 use crate::evidence::Evidence;
-use crate::rules::{Of, Rules, Texts, is_like};
+use crate::rules::{CauseRule, Rules, Texts, is_like};
 use crate::table::TableRow;
 
 /// Functions in which a blocked task waits.
@@ -85,15 +85,15 @@ fn entry(
     name: &str,
     weak: bool,
     stack: &KernelStack,
-) -> Option<(&'static str, &'static Of<KernelStackRule>)> {
+) -> Option<(&'static str, &'static CauseRule<KernelStackRule>)> {
     let rules = Rules::active().kernel_stacks.iter();
     let rules = rules.filter(|of| of.rule.weak == weak && of.rule.holds(stack));
-    let common = |of: &'static Of<KernelStackRule>, function: &'static str| {
+    let common = |of: &'static CauseRule<KernelStackRule>, function: &'static str| {
         let is_cut = !of.rule.whole && name.len() >= MIN_CUT && function.starts_with(name);
         let is_it = name.starts_with(function) || is_cut;
         is_it.then(|| (function.len().min(name.len()), of.rule.blocked_seconds))
     };
-    let mut best: Option<(Common, &str, &Of<KernelStackRule>)> = None;
+    let mut best: Option<(Common, &str, &CauseRule<KernelStackRule>)> = None;
     for of in rules {
         for function in of.rule.functions.iter() {
             let common = common(of, function);
@@ -106,7 +106,7 @@ fn entry(
 }
 
 /// The rule for this name; a weak rule only if no other rule matches.
-fn of_name(name: &str, stack: &KernelStack) -> Option<&'static Of<KernelStackRule>> {
+fn of_name(name: &str, stack: &KernelStack) -> Option<&'static CauseRule<KernelStackRule>> {
     let found = entry(name, false, stack).or_else(|| entry(name, true, stack));
     found.map(|(_, of)| of)
 }
@@ -118,7 +118,8 @@ pub fn cause_of_function(name: &str) -> Option<(Cause, Confidence)> {
 
 /// What a wait in this function shows about the task of this stack, which is blocked, or only asleep.
 pub fn cause_in(name: &str, stack: &KernelStack, is_blocked: bool) -> Option<(Cause, Confidence)> {
-    let Of { cause, rule, .. } = of_name(name, stack).filter(|of| is_blocked || of.rule.asleep)?;
+    let CauseRule { cause, rule, .. } =
+        of_name(name, stack).filter(|of| is_blocked || of.rule.asleep)?;
     Some((*cause, rule.confidence_of(stack)))
 }
 
@@ -149,7 +150,7 @@ pub fn evidence(stack: &KernelStack) -> Vec<Evidence> {
     evidence
 }
 
-fn entry_of(stack: &KernelStack) -> Option<(&'static str, &'static Of<KernelStackRule>)> {
+fn entry_of(stack: &KernelStack) -> Option<(&'static str, &'static CauseRule<KernelStackRule>)> {
     if stack.is_running || has_crashed(stack) || stack.calls(SERVER_IDLES) {
         return None;
     }
@@ -253,7 +254,7 @@ fn waits(stack: &KernelStack, place: &str) -> String {
     format!("{task} waits{long}{place} in the kernel")
 }
 
-fn of_function(stack: &KernelStack, function: &str, of: &Of<KernelStackRule>) -> Evidence {
+fn of_function(stack: &KernelStack, function: &str, of: &CauseRule<KernelStackRule>) -> Evidence {
     let says = waits(stack, &format!(" in {function}"));
     let culprit = Culprit::of_process(stack.process.clone(), stack.pid);
     let headline = of.rule.headline.as_ref().map(|headline| {

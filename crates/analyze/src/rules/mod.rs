@@ -57,7 +57,7 @@ use crate::ps::ProcessRule;
 
 /// A rule of a cause.
 #[derive(Debug)]
-pub struct Of<R> {
+pub struct CauseRule<R> {
     /// The cause that it supports.
     pub cause: Cause,
     /// The rule.
@@ -71,9 +71,9 @@ pub struct Of<R> {
 pub struct Rules {
     lists: Lists,
     /// The rules on lines.
-    pub lines: Vec<Of<LineRule>>,
+    pub lines: Vec<CauseRule<LineRule>>,
     pub(crate) failures: Vec<Failure>,
-    pub(crate) events: Vec<Of<EventRule>>,
+    pub(crate) events: Vec<CauseRule<EventRule>>,
     /// Rules on events that support no cause. The first one that holds counts.
     pub(crate) failed_events: Vec<EventRule>,
     /// How many rules on lines are from the catalogue. They are the first ones.
@@ -83,10 +83,10 @@ pub struct Rules {
     /// The causes of sites.
     sites: Vec<Cause>,
     samples: Vec<Sample>,
-    pub(crate) goroutines: Vec<Of<GoroutineRule>>,
-    pub(crate) kernel_stacks: Vec<Of<KernelStackRule>>,
-    pub(crate) processes: Vec<Of<ProcessRule>>,
-    tables: Vec<Of<TableRule>>,
+    pub(crate) goroutines: Vec<CauseRule<GoroutineRule>>,
+    pub(crate) kernel_stacks: Vec<CauseRule<KernelStackRule>>,
+    pub(crate) processes: Vec<CauseRule<ProcessRule>>,
+    tables: Vec<CauseRule<TableRule>>,
     /// Rules on rows that support no cause. The first one that holds counts.
     failed_tables: Vec<TableRule>,
 }
@@ -233,8 +233,8 @@ fn one() -> u64 {
     1
 }
 
-fn of<R>(cause: Cause, place: String, rule: R) -> Of<R> {
-    Of { cause, rule, place }
+fn of<R>(cause: Cause, place: String, rule: R) -> CauseRule<R> {
+    CauseRule { cause, rule, place }
 }
 
 /// Rules were installed after something was read.

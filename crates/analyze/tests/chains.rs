@@ -34,11 +34,8 @@ const SHIM: &str = "goroutine 12 [semacquire, 46 minutes]:\nsync.runtime_Semacqu
 #[track_caller]
 fn programs(found: &Analysis) -> Vec<&str> {
     let chain = found.chain.as_ref().expect("there is a chain");
-    chain
-        .links
-        .iter()
-        .map(|link| link.program.as_deref().unwrap_or("?"))
-        .collect()
+    let programs = chain.links.iter().map(|link| link.program.as_deref());
+    programs.map(|program| program.unwrap_or("?")).collect()
 }
 
 #[test]

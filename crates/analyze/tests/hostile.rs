@@ -23,13 +23,7 @@ fn ends_in_time(what: &str, bytes: &[u8]) -> analyze::analysis::Analysis {
 }
 
 fn line_of(piece: &str) -> Vec<u8> {
-    piece
-        .as_bytes()
-        .iter()
-        .copied()
-        .cycle()
-        .take(MAX_LINE_BYTES)
-        .collect()
+    piece.bytes().cycle().take(MAX_LINE_BYTES).collect()
 }
 
 #[test]

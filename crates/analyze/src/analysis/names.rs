@@ -106,38 +106,18 @@ fn process(line: &[u8]) -> Culprit {
 mod tests {
     use super::*;
 
-    #[track_caller]
-    fn check(line: &str, namespace: &str, name: &str) {
-        let pod = pod(line.as_bytes()).unwrap_or_else(|| panic!("{line}"));
-        assert_eq!(
-            (pod.namespace.as_deref(), pod.name.as_deref()),
-            (Some(namespace), Some(name)),
-            "{line}"
-        );
-    }
-
     #[test]
-    fn pods_are_named_in_every_generation() {
-        check(
+    fn the_pod_is_found_in_the_messages_of_all_versions() {
+        for line in [
             "\"Error\" err=\"x\" pod=\"shop/web-0\" podUID=1",
-            "shop",
-            "web-0",
-        );
-        check(
             "{\"msg\":\"x\",\"pod\":{\"name\":\"web-0\",\"namespace\":\"shop\"}}",
-            "shop",
-            "web-0",
-        );
-        check(
             "PLEG: Ignoring events for pod shop/web-0: rpc error",
-            "shop",
-            "web-0",
-        );
-        check(
             "PodSandboxStatus of sandbox \"1\" for pod \"web-0_shop(123-4)\" error: rpc",
-            "shop",
-            "web-0",
-        );
+        ] {
+            let pod = pod(line.as_bytes()).unwrap_or_else(|| panic!("{line}"));
+            let names = (pod.namespace.as_deref(), pod.name.as_deref());
+            assert_eq!(names, (Some("shop"), Some("web-0")), "{line}");
+        }
         assert_eq!(pod(b"nothing"), None);
     }
 

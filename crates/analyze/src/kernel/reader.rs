@@ -228,6 +228,17 @@ impl KernelStackReader {
 mod tests {
     use super::*;
 
+    /// The stacks in these lines, each of which belongs to one.
+    #[track_caller]
+    fn stacks(lines: &[&str]) -> Vec<KernelStack> {
+        let mut reader = KernelStackReader::default();
+        for line in lines {
+            assert!(reader.line(line, 1), "{line}");
+        }
+        reader.finish();
+        reader.take_done()
+    }
+
     #[test]
     fn functions_of_all_three_sources_are_read() {
         assert_eq!(
@@ -258,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn a_task_is_named_by_what_stands_in_front() {
+    fn the_line_in_front_of_a_stack_names_the_task() {
         let mut reader = KernelStackReader::default();
         for line in [
             "INFO: task dockerd:1810 blocked for more than 328 seconds.",
@@ -288,19 +299,14 @@ mod tests {
     }
 
     #[test]
-    fn what_a_cpu_was_doing_is_no_wait() {
-        let mut reader = KernelStackReader::default();
-        for line in [
+    fn a_running_task_does_not_wait() {
+        let read = stacks(&[
             "CPU: 11 UID: 0 PID: 318 Comm: tmux: server Not tainted 6.12.0 #1",
             "Call Trace:",
             " ext4_filemap_fault+0x31/0x44",
             "INFO: task dockerd:1810 blocked for more than 120 seconds.",
             "ovl_sync_fs+0x2f/0x50",
-        ] {
-            assert!(reader.line(line, 1), "{line}");
-        }
-        reader.finish();
-        let read = reader.take_done();
+        ]);
         let tasks: Vec<_> = read
             .iter()
             .map(|stack| (stack.process.as_deref(), stack.is_running))
@@ -312,28 +318,22 @@ mod tests {
     }
 
     #[test]
-    fn raw_words_do_not_cut_a_stack_and_its_work_is_its_end() {
-        let mut reader = KernelStackReader::default();
-        for line in [
+    fn raw_words_do_not_end_a_stack_and_the_work_is_its_last_function() {
+        let read = stacks(&[
             "INFO: task kworker/u16:2:4127 blocked for more than 120 seconds.",
             "kworker/u16:2   D ffff8801fbc12f40     0  4127      2 0x00000000",
             "Workqueue: netns cleanup_net",
             " ffff8800b9a4bc48 0000000000000046 ffff8801f0d1a180 0000000000012f40",
             "Call Trace:",
             " [<ffffffff814d1c59>] schedule+0x29/0x70",
-        ] {
-            assert!(reader.line(line, 1), "{line}");
-        }
-        reader.finish();
-        let read = reader.take_done();
+        ]);
         assert_eq!(read.len(), 1);
         assert_eq!(read[0].functions, ["schedule", "cleanup_net"]);
     }
 
     #[test]
     fn a_hung_task_of_new_kernels_is_one_stack() {
-        let mut reader = KernelStackReader::default();
-        for line in [
+        let read = stacks(&[
             "INFO: task dockerd:1810 blocked for more than 120 seconds.",
             "      Tainted: G           OE     5.15.0-88-generic #98-Ubuntu",
             "task:dockerd         state:D stack:    0 pid: 1810 ppid:     1 flags:0x00004000",
@@ -343,11 +343,7 @@ mod tests {
             " </TASK>",
             "task:runc            state:D stack:    0 pid:   77 ppid:     1 flags:0x00004000",
             " rtnl_lock+0x15/0x20",
-        ] {
-            assert!(reader.line(line, 1), "{line}");
-        }
-        reader.finish();
-        let read = reader.take_done();
+        ]);
         let tasks: Vec<_> = read
             .iter()
             .map(|stack| (stack.pid, stack.blocked_seconds, stack.functions.len()))

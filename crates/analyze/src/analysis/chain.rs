@@ -130,8 +130,8 @@ fn next(groups: &[Group], path: &[usize]) -> Option<usize> {
     };
     match here.wait {
         Wait::Rpc if here.program == Some(Program::CniPlugin) => {
-            best(&|group| group.program == Some(Program::CniAgent) && group.wait.is_outside())
-                .or_else(|| best(&|group| group.program == Some(Program::CniAgent)))
+            let agent = |group: &Group| group.program == Some(Program::CniAgent);
+            best(&|group| agent(group) && group.wait.is_outside()).or_else(|| best(&agent))
         }
         Wait::Rpc => match method(here) {
             Some(method) => best(&|group| handles(group, method)),

@@ -26,14 +26,11 @@ pub fn is_idle(state: Option<&str>, calls: &Calls, created_by: Option<&str>) -> 
     let in_loop = waiting.is_some_and(|call| contains(call.function, &known["idle-loops"]));
     let may_be_loop =
         calls.len() <= 3 && matches!(state, "select" | "chan receive" | "IO wait" | "syscall");
-    let is_loop = |call: Call<'_>| {
+    let is_of_loop = |call: Call<'_>| {
         let name = call.function.rsplit('.').next().unwrap_or_default();
-        contains(&name.to_ascii_lowercase(), &known["own-loops"])
+        is_library(call.function) || contains(&name.to_ascii_lowercase(), &known["own-loops"])
     };
-    let is_own_loop = may_be_loop
-        && calls
-            .iter()
-            .all(|call| is_library(call.function) || is_loop(call));
+    let is_own_loop = may_be_loop && calls.iter().all(is_of_loop);
     // A subscription to containerd's events is a call that never ends.
     let waits_for_events = |by: &str| by.contains("(*eventRemote).Subscribe");
     let is_made_to_wait =

@@ -54,15 +54,10 @@ pub(crate) fn is_event_message(body: &[u8]) -> bool {
 
 /// Whether the line is a message of klog whose header is missing: `"Failed" err="x"`.
 pub(crate) fn is_of_klog_message(body: &[u8]) -> bool {
-    let text = body.strip_prefix(b"\"");
-    text.and_then(|text| super::after(text, "\" "))
-        .is_some_and(|behind| {
-            let key = behind
-                .iter()
-                .take_while(|byte| byte.is_ascii_alphanumeric());
-            let key = key.count();
-            key > 0 && behind.get(key) == Some(&b'=')
-        })
+    let text = body.strip_prefix(b"\"").unwrap_or_default();
+    let behind = super::after(text, "\" ").unwrap_or_default();
+    let end = behind.iter().position(|byte| !byte.is_ascii_alphanumeric());
+    end.is_some_and(|end| end > 0 && behind[end] == b'=')
 }
 
 /// The line without the escape sequences for colours.

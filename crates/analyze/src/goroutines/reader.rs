@@ -9,13 +9,13 @@ use causes::facts::facts;
 pub struct StackReader {
     current: Option<Stack>,
     last: Last,
-    /// Whether this stack has empty lines between its lines.
+    /// Whether the current stack has an empty line after each line.
     double_spaced: bool,
     /// Whether this input had a header; if so, lines around stacks are recognised, too.
     seen_header: bool,
-    /// The program ended with an error of its own: the next stack shows where.
+    /// The program crashed: the next stack shows where.
     crashed: bool,
-    /// Lines that may belong to a stack without a header.
+    /// How many lines may belong to a stack without a header.
     unconfirmed: u64,
     done: Vec<Stack>,
 }
@@ -227,6 +227,7 @@ impl StackReader {
         true
     }
 
+    /// Reads the rest of a dump that is one line.
     fn one_line(&mut self, text: &str, number: u64, ident: &str) {
         let mut rest = text.trim_start();
         while !rest.is_empty() {
@@ -235,12 +236,9 @@ impl StackReader {
                 rest = after.trim_start();
             } else if let Some(by) = rest.strip_prefix("created by ") {
                 self.created(rest);
-                let after = by.split_once(' ').map_or("", |(_, after)| after);
-                let in_goroutine = after.strip_prefix("in goroutine ");
-                rest = match in_goroutine {
-                    Some(after) => after.split_once(' ').map_or("", |(_, after)| after),
-                    None => after,
-                };
+                let after = behind_word(by);
+                let number = after.strip_prefix("in goroutine ");
+                rest = number.map_or(after, behind_word);
             } else if let Some((call, after)) = Call::take(rest) {
                 if let Some(stack) = &mut self.current {
                     stack.calls.push(call);
@@ -248,13 +246,15 @@ impl StackReader {
                 }
                 rest = after.trim_start();
             } else {
-                rest = rest
-                    .split_once(' ')
-                    .map_or("", |(_, after)| after)
-                    .trim_start();
+                rest = behind_word(rest).trim_start();
             }
         }
     }
+}
+
+/// The text behind the first space.
+fn behind_word(text: &str) -> &str {
+    text.split_once(' ').map_or("", |(_, rest)| rest)
 }
 
 /// A call directly after another one, perhaps with the writer's name in between.

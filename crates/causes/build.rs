@@ -1,5 +1,5 @@
-//! Turns the YAML of the catalogue into JSON: a process reads that within a millisecond at its start.
-//! The types of rules and facts check it; here it is only well-formed.
+//! Turns the YAML of the catalogue into JSON, which a process parses within a millisecond when it starts.
+//! This script checks only that the YAML is well-formed. The types of rules and facts check the rest.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -40,14 +40,14 @@ fn main() {
     }
 }
 
-/// Each rule of a file: its line, and its keys, of which `on` is the first.
+/// The rules of a file as JSON: of each its line and its keys, with `on` as the first key.
 fn rules_of(path: &Path) -> String {
     let rules: Option<Vec<Spanned<Map<String, Value>>>> = parse(path, &text(path));
     let rules = rules.into_iter().flatten().map(|rule| {
         let (line, mut keys) = (rule.referenced.line(), rule.value);
-        let on = keys.remove("on");
-        let on =
-            on.unwrap_or_else(|| panic!("{}:{line}: a rule begins with `on:`", path.display()));
+        let on = keys.remove("on").unwrap_or_else(|| {
+            panic!("{}:{line}: a rule begins with `on:`", path.display());
+        });
         let others = Value::Object(keys).to_string();
         format!("[{line},{{\"on\":{on},{}]", &others[1..])
     });

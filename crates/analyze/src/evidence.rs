@@ -1,5 +1,4 @@
-//! What a piece of an input shows: the one form for stacks, listings, dumps and what
-//! commands print.
+//! What a piece of an input shows, in one form for stacks, listings, dumps and what commands print.
 //!
 //! ```
 //! use analyze::evidence::Evidence;
@@ -14,7 +13,7 @@
 use causes::Cause;
 use causes::finding::{Confidence, Culprit};
 
-/// Something that speaks for a cause.
+/// One observation that supports a cause.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Evidence {
     /// The cause.
@@ -23,15 +22,15 @@ pub struct Evidence {
     pub confidence: Confidence,
     /// What was seen, in a sentence without a full stop.
     pub says: String,
-    /// The culprit, if it is known in part.
+    /// What is known about the culprit.
     pub culprit: Culprit,
-    /// What it shows of this node, in a short sentence in place of the title of the cause.
+    /// A short sentence about this node that replaces the title of the cause.
     pub headline: Option<String>,
     /// What to do with this node first.
     pub advice: Option<String>,
-    /// It counts only beside other evidence of the cause.
+    /// It counts only beside other evidence for the cause.
     pub is_beside: bool,
-    /// Its line in the input; 0 if it is of all of it.
+    /// Its line in the input; 0 if all of the input shows it.
     pub line: u64,
 }
 

@@ -1,4 +1,4 @@
-//! What an input is, by its content.
+//! The kind of an input, and the program that wrote a line.
 //!
 //! ```
 //! use analyze::kind::{Kind, Writer};
@@ -15,10 +15,10 @@ use causes::facts::facts;
 use foldhash::fast::RandomState;
 use serde::{Deserialize, Serialize};
 
-/// Declares the kinds, each with its word.
+/// Declares the kinds, each with its name in reports.
 macro_rules! kinds {
     ($($kind:ident = $word:literal,)+) => {
-        /// The kinds that are distinguished.
+        /// The kind of an input, by its content.
         #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
         #[serde(rename_all = "kebab-case")]
         #[expect(missing_docs, reason = "the words say it")]
@@ -35,7 +35,7 @@ macro_rules! kinds {
             /// The number of kinds.
             pub const COUNT: usize = Self::KNOWN.len() + 1;
 
-            /// The word.
+            /// The name in reports.
             pub fn as_str(self) -> &'static str {
                 match self {
                     $(Self::$kind => $word,)+
@@ -62,7 +62,7 @@ kinds! {
     Snapshot = "snapshot",
 }
 
-/// The writers of a node's journal that matter here.
+/// The programs whose log lines are distinguished.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[expect(missing_docs, reason = "the words say it")]
@@ -74,13 +74,10 @@ pub enum Writer {
 }
 
 impl Writer {
-    /// By the name that the journal has in front.
+    /// The writer, by the identifier that the journal puts in front of its lines.
     pub fn of_ident(ident: &[u8]) -> Option<Self> {
-        if ident.is_empty() {
-            return None;
-        }
         let ident = ident.strip_suffix(b".service").unwrap_or(ident);
-        // It is looked up for each line of a journal.
+        // A map, because each line of a journal is looked up.
         static KNOWN: LazyLock<HashMap<&[u8], Writer, RandomState>> = LazyLock::new(|| {
             let each = facts().writers.iter().flat_map(|(writer, idents)| {
                 let writer = crate::named(writer);
@@ -96,7 +93,7 @@ impl Writer {
         KNOWN.get(ident).copied().or_else(of_family)
     }
 
-    /// The kind of a log that it writes.
+    /// The kind of its log.
     pub fn kind(self) -> Kind {
         match self {
             Self::Kubelet => Kind::KubeletLog,

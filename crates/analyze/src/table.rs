@@ -1,4 +1,4 @@
-//! Rows of tables and single figures, as readers yield them: named cells, of which rules say what they
+//! Rows of tables, and single figures: readers of tools' output fill named cells, and rules decide what they
 //! mean. `facts.yaml` has the names of the tables and of their cells.
 //!
 //! ```
@@ -37,7 +37,7 @@ pub struct TableRow {
 }
 
 impl TableRow {
-    /// A row without cells.
+    /// An empty row.
     pub fn new(table: &'static str, line: u64) -> Self {
         Self {
             table,
@@ -52,7 +52,7 @@ impl TableRow {
         Self { culprit, ..self }
     }
 
-    /// A figure.
+    /// A row that is a figure: it has the one cell `value`.
     pub fn figure(figure: &'static str, value: u64, line: u64) -> Self {
         Self::new(figure, line).number("value", value as f64)
     }
@@ -90,7 +90,7 @@ impl TableRow {
         cells.find(|(cell, _)| *cell == name).map(|(_, cell)| cell)
     }
 
-    /// What it names: by itself, or by its cells `unit`, `process`, `pid` and `container`.
+    /// The culprit that was set, with what the cells `unit`, `process`, `pid` and `container` add.
     pub fn culprit(&self) -> Culprit {
         let text = |name| match self.cell(name)? {
             Cell::Text(text) => Some(text.clone()),
@@ -107,7 +107,7 @@ impl TableRow {
         culprit
     }
 
-    /// A sentence with the contents of cells in the place of their names in braces.
+    /// Replaces the names of cells in braces, in a sentence, by the contents of the cells.
     pub fn fill(&self, sentence: &str) -> String {
         let mut filled = sentence.to_owned();
         for (name, cell) in &self.cells {

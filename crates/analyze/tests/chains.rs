@@ -1,4 +1,4 @@
-//! Dumps of several daemons: which one waits for which.
+//! Dumps of several daemons: which daemon waits for which.
 
 mod read;
 
@@ -34,16 +34,13 @@ const SHIM: &str = "goroutine 12 [semacquire, 46 minutes]:\nsync.runtime_Semacqu
 #[track_caller]
 fn programs(found: &Analysis) -> Vec<&str> {
     let chain = found.chain.as_ref().expect("there is a chain");
-    chain
-        .links
-        .iter()
-        .map(|link| link.program.as_deref().unwrap_or("?"))
-        .collect()
+    let programs = chain.links.iter().map(|link| link.program.as_deref());
+    programs.map(|program| program.unwrap_or("?")).collect()
 }
 
 #[test]
 fn a_status_lock_is_followed_from_the_relist_to_the_unmount() {
-    // The order in which they are named does not matter.
+    // The order of the inputs does not matter.
     let found = texts(&[SHIM.as_bytes(), CONTAINERD.as_bytes(), KUBELET.as_bytes()]);
     assert_eq!(
         programs(&found),

@@ -1,4 +1,4 @@
-//! Saved logs become episodes: from when to when, what, the culprit, and the line that says so.
+//! Episodes from saved logs: their times, kinds, culprits and source lines.
 
 use analyze::analysis::{Analysis, Analyzer};
 use episodes::{Episode, What};
@@ -15,7 +15,7 @@ fn analysed(lines: &[&str]) -> Analysis {
     analyzer.finish()
 }
 
-/// `HH:MM:SS-HH:MM:SS what culprit`, a line each.
+/// The episodes as `HH:MM:SS-HH:MM:SS what culprit`.
 fn lines_of(analysis: &Analysis) -> Vec<String> {
     let clock = |time: WallTime| time.to_string()[11..19].to_owned();
     let line = |episode: &Episode| {
@@ -39,7 +39,7 @@ const NOT_HEALTHY: &str = "kubelet.go:1844] skipping pod synchronization - PLEG 
                            pleg was last seen active";
 
 #[test]
-fn a_list_that_hangs_makes_the_node_not_ready_until_it_answers() {
+fn a_list_that_hangs_makes_the_node_not_ready_until_it_is_answered() {
     let mut lines = vec![
         "I0506 12:00:00.000000 9 server.go:1] Started kubelet".to_owned(),
         "E0506 12:32:00.000000 9 remote_runtime.go:277] ListContainers with filter from runtime service failed: rpc \
@@ -90,7 +90,7 @@ fn a_list_that_hangs_makes_the_node_not_ready_until_it_answers() {
 }
 
 #[test]
-fn what_has_not_ended_when_the_log_ends_has_no_end() {
+fn an_episode_that_lasts_until_the_end_of_the_log_has_no_end() {
     let analysis = analysed(&[
         "I0506 12:33:06.000000 9 setters.go:559] Node became not ready: {Type:Ready Status:False}",
         "I0506 12:34:06.000000 9 kubelet.go:1] another line",
@@ -181,7 +181,7 @@ const CONDITIONS: [&str; 4] = [
 ];
 
 #[test]
-fn a_node_that_describe_shows_as_not_ready_was_so_from_its_last_transition() {
+fn a_node_that_describe_shows_as_not_ready_has_been_so_since_its_last_transition() {
     let analysis = analysed(&CONDITIONS);
     assert_eq!(lines_of(&analysis), ["12:33:00- NotReady"]);
     let episode = &analysis.episodes[0];
@@ -197,7 +197,7 @@ fn a_node_that_describe_shows_as_not_ready_was_so_from_its_last_transition() {
 }
 
 #[test]
-fn a_kubelet_that_stopped_posting_is_not_ready_since_the_api_server_noticed() {
+fn a_node_whose_kubelet_stopped_posting_has_been_not_ready_since_the_api_server_noticed() {
     let row = "  Ready            Unknown   Mon, 06 May 2024 12:39:00 +0000   Mon, 06 May 2024 12:39:40 +0000   NodeStatusUnknown   Kubelet stopped posting node status.";
     let analysis = analysed(&[CONDITIONS[0], CONDITIONS[1], row]);
     assert_eq!(lines_of(&analysis), ["12:39:40- NotReady"]);

@@ -1,11 +1,11 @@
-//! Errors in logs that show nothing.
+//! Errors in logs that show no problem.
 
 mod read;
 
 use read::text;
 
 #[test]
-fn errors_that_prove_nothing_are_counted_and_no_log_with_them_is_called_clean() {
+fn errors_that_support_no_cause_are_counted_and_a_log_with_them_is_not_clean() {
     let log = "\
 Nov 12 03:11:02 node-7 kubelet[1423]: I1112 03:11:02.113342    1423 kubelet.go:2448] \"All is well\"
 Nov 12 03:11:05 node-7 kubelet[1423]: E1112 03:11:05.513342    1423 widget.go:99] \"Failed to start 1\"
@@ -32,7 +32,7 @@ Nov 12 03:11:10 node-7 containerd[900]: time=\"2023-11-12T03:11:10Z\" level=erro
 }
 
 #[test]
-fn of_what_was_not_recognised_nothing_is_said() {
+fn an_unrecognised_input_is_neither_a_problem_nor_clean() {
     let found = text("hello\nworld\n");
     assert!(!found.is_clean());
     assert_eq!(

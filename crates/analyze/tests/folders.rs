@@ -1,5 +1,5 @@
-//! Mistakes in a folder of rules: each is an error that names its file and line, and none is a panic
-//! or takes long.
+//! Mistakes in a folder of rules: each is an error that names the file and the line, and none causes a panic
+//! or a long delay.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -130,7 +130,7 @@ fn a_mistake_in_a_page_names_the_line() {
 }
 
 #[test]
-fn files_of_other_systems_are_read_and_those_that_are_no_files_are_refused() {
+fn files_from_windows_are_read_and_special_files_are_refused() {
     let windows = |text: &str| format!("\u{feff}{}", text.replace('\n', "\r\n"));
     let crlf = folder("crlf", &windows(PAGE), windows(LINE).as_bytes());
     assert_eq!(errors(&crlf), "");

@@ -1,4 +1,4 @@
-//! Dumps: forms, damage, piles and their likely holders.
+//! Goroutine dumps: their forms, damaged ones, and the likely holders of locks.
 
 mod read;
 
@@ -9,7 +9,7 @@ fn goroutines(dump: &str) -> Goroutines {
     text(dump).goroutines.expect("there are goroutines")
 }
 
-/// So many that wait for the lock of a container's status.
+/// `count` goroutines that wait for the lock of a container's status.
 fn pile(count: u64, minutes: u64) -> String {
     (0..count)
         .map(|at| {
@@ -70,7 +70,7 @@ fn the_holder_of_a_pile_works_on_the_same_object() {
 }
 
 #[test]
-fn without_a_relation_the_oldest_that_waits_outside_is_the_holder() {
+fn without_a_relation_the_goroutine_that_has_waited_longest_outside_is_the_holder() {
     let call = "goroutine 90 [select, 5613 minutes]:\ngoogle.golang.org/grpc/transport.(*Stream).Header(0xc0)\n\t/x/t.go:1 +0x1\n\
         google.golang.org/grpc.Invoke(0xc0)\n\t/x/c.go:1 +0x1\ngithub.com/docker/docker/libcontainerd.(*client).Create(0xc0)\n\t/x/l.go:1 +0x1\n\n";
     let store: String = (0..30)
@@ -96,7 +96,7 @@ fn idle_goroutines_support_no_cause() {
 }
 
 #[test]
-fn a_condition_is_no_lock_even_where_old_go_calls_it_so() {
+fn a_condition_variable_is_not_a_lock_even_if_old_go_shows_the_same_state() {
     let wait = "goroutine 8 [semacquire, 700 minutes]:\nsync.runtime_Syncsemacquire(0xc8)\n\t/x/sema.go:1 +0x1\nsync.(*Cond).Wait(0xc8203)\n\t/x/cond.go:1 +0x1\ngithub.com/docker/docker/pkg/ioutils.(*BytesPipe).Read(0xc8)\n\t/x/b.go:1 +0x1\n";
     let found = goroutines(wait);
     assert!(
@@ -105,7 +105,7 @@ fn a_condition_is_no_lock_even_where_old_go_calls_it_so() {
     );
 }
 
-/// What every way of carrying the same dump must give.
+/// Checks that this form of the dump is read like the plain one.
 #[track_caller]
 fn same(carried: &str) {
     let plain = goroutines(HOLDER);
@@ -121,7 +121,7 @@ fn same(carried: &str) {
 }
 
 #[test]
-fn whatever_carries_a_dump_it_is_the_same() {
+fn a_dump_is_the_same_in_every_form() {
     same(&HOLDER.replace('\n', "\r\n"));
     same(&HOLDER.replace('\n', "\n\n"));
     same(&HOLDER.trim_end().replace("\n\t", " ").replace('\n', " "));
@@ -202,9 +202,9 @@ fn a_profile_has_counts_but_no_states() {
 }
 
 #[test]
-fn blocks_of_code_are_no_dumps_by_themselves() {
+fn a_block_of_code_is_not_a_dump() {
     let found = text("Look:\n```\nkubectl get pods\n```\n");
     assert_eq!(found.inputs[0].kind, analyze::kind::Kind::Unknown);
-    // The fences are understood; what is between them is not.
+    // The fences are recognised; the line between them is not.
     assert_eq!(found.inputs[0].unread_lines, 2);
 }

@@ -1,4 +1,4 @@
-//! What is said first about any sample: a whole headline that names no id of a container or an exec.
+//! The headline for each sample is whole, short, and contains no id of a container or an exec.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -37,7 +37,7 @@ fn is_headline(said: &str) -> bool {
 }
 
 #[test]
-fn whatever_is_found_in_a_sample_its_headline_is_whole_and_ends_before_100_characters() {
+fn every_headline_of_a_sample_is_whole_and_shorter_than_100_characters() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let mut samples = Vec::new();
     for folder in ["../causes/causes", "tests/samples"] {

@@ -1,4 +1,4 @@
-//! Text that was made to hurt: it ends in time, is counted, and nothing grows with it.
+//! Hostile input: it is analysed in time, its lines are counted, and memory is bounded.
 
 mod read;
 
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use analyze::input::MAX_LINE_BYTES;
 use read::text;
 
-/// No line of a megabyte takes longer, even unoptimised on a busy machine.
+/// The maximum duration for a line of a megabyte, without optimisation and on a busy machine.
 const MAX_DURATION: Duration = Duration::from_secs(60);
 
 #[track_caller]
@@ -23,13 +23,7 @@ fn ends_in_time(what: &str, bytes: &[u8]) -> analyze::analysis::Analysis {
 }
 
 fn line_of(piece: &str) -> Vec<u8> {
-    piece
-        .as_bytes()
-        .iter()
-        .copied()
-        .cycle()
-        .take(MAX_LINE_BYTES)
-        .collect()
+    piece.bytes().cycle().take(MAX_LINE_BYTES).collect()
 }
 
 #[test]
@@ -117,7 +111,7 @@ fn different_stacks_beyond_the_bound_are_counted() {
 }
 
 #[test]
-fn nothing_at_all_is_read() {
+fn empty_and_binary_inputs_show_no_problem() {
     let found = text("");
     assert_eq!(
         (found.inputs[0].lines, found.inputs[0].unread_lines),
@@ -131,7 +125,7 @@ fn nothing_at_all_is_read() {
 }
 
 #[test]
-fn what_looks_like_one_line_that_was_wrapped_without_end_ends_in_time() {
+fn an_endless_wrapped_line_ends_in_time() {
     let head = format!(
         "{:x<60}\n",
         "E1008 16:23:14.139967    1636 kubelet.go:1846] "

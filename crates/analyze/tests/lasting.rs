@@ -1,10 +1,10 @@
-//! States that a kubelet reports again and again until they are over.
+//! States that a kubelet reports repeatedly until they are over.
 
 mod read;
 
 use read::text;
 
-/// `seconds` after a minute, a line of the kubelet.
+/// A line of the kubelet, this many seconds after 13:00.
 fn line(seconds: u32, message: &str) -> String {
     let (minute, second) = (seconds / 60, seconds % 60);
     format!("E0505 13:{minute:02}:{second:02}.872880    2858 {message}\n")
@@ -17,7 +17,7 @@ const REGISTERED: &str = "kubelet_node_status.go:76] \"Successfully registered n
 const READY: &str = "kubelet_node_status.go:497] \"Recording event message for node\" node=\"n1\" event=\"NodeReady\"";
 const USUAL: &str = "kubelet.go:2055] \"SyncLoop DELETE\" source=\"api\" pods=[\"default/web\"]";
 
-/// From the first to the last second, every five.
+/// This message every five seconds, from the first to the last second.
 fn every_five(from: u32, to: u32, message: &str) -> String {
     let seconds = (from..=to).step_by(5);
     seconds.map(|second| line(second, message)).collect()
@@ -31,27 +31,27 @@ fn shows(log: &str, cause: &str) {
 }
 
 #[track_caller]
-fn is_well(log: &str) {
+fn is_healthy(log: &str) {
     let found = text(log);
     assert!(!found.has_problem(), "{}", found.summary);
 }
 
 #[test]
-fn what_lasts_until_the_end_is_reported() {
+fn a_state_that_lasts_until_the_end_is_reported() {
     shows(&every_five(0, 30, NO_NETWORK), "cni-not-ready");
     shows(&every_five(0, 30, REFUSED), "api-server-unreachable");
 }
 
 #[test]
-fn what_ended_before_the_log_did_is_not_reported() {
+fn a_state_that_ended_before_the_log_did_is_not_reported() {
     let network = every_five(0, 30, NO_NETWORK);
-    is_well(&(network.clone() + &line(34, READY)));
-    is_well(&(network + &every_five(40, 200, USUAL)));
-    is_well(&(every_five(0, 30, REFUSED) + &line(34, REGISTERED)));
+    is_healthy(&(network.clone() + &line(34, READY)));
+    is_healthy(&(network + &every_five(40, 200, USUAL)));
+    is_healthy(&(every_five(0, 30, REFUSED) + &line(34, REGISTERED)));
 }
 
 #[test]
-fn what_begins_again_is_reported() {
+fn a_state_that_begins_again_is_reported() {
     let again =
         every_five(0, 30, NO_NETWORK) + &line(34, READY) + &every_five(300, 330, NO_NETWORK);
     shows(&again, "cni-not-ready");
@@ -60,14 +60,14 @@ fn what_begins_again_is_reported() {
 #[test]
 fn the_first_minute_of_a_kubelet_is_not_reported() {
     let start = line(0, STARTED) + &every_five(1, 50, REFUSED) + &every_five(2, 50, NO_NETWORK);
-    is_well(&start);
+    is_healthy(&start);
     shows(&(start + &every_five(70, 90, NO_NETWORK)), "cni-not-ready");
 }
 
 #[test]
-fn an_image_from_a_registry_with_an_expired_certificate_is_not_the_nodes() {
+fn an_expired_certificate_of_a_registry_is_not_a_problem_of_the_node() {
     let pull = "kuberuntime_image.go:53] \"Failed to pull image\" err=\"failed to do request: Head \\\"https://registry.example/v2/web/manifests/1\\\": x509: certificate has expired or is not yet valid\"";
-    is_well(&every_five(0, 30, pull));
+    is_healthy(&every_five(0, 30, pull));
 }
 
 #[test]
@@ -77,7 +77,7 @@ fn a_line_that_counts_the_restarts_itself_is_enough() {
             "May  5 13:59:56 n1 systemd[1]: kubelet.service: Scheduled restart job, restart counter is at {times}.\n"
         )
     };
-    is_well(&restarted(1));
-    is_well(&restarted(5));
+    is_healthy(&restarted(1));
+    is_healthy(&restarted(5));
     shows(&restarted(412), "kubelet-not-running");
 }

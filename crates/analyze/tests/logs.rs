@@ -1,4 +1,4 @@
-//! Logs of all writers, in all that carries them.
+//! Logs of all writers, with all kinds of prefixes.
 
 mod read;
 
@@ -8,7 +8,7 @@ use read::{causes, pleg, text};
 
 const MESSAGE: &str = "E0505 13:59:56.872880    2858 kubelet.go:2055] \"Skipping pod synchronization\" err=\"PLEG is not healthy: pleg was last seen active 16m6.5s ago; threshold is 3m0s\"";
 
-/// Whatever carries the line, it is the kubelet's, and it is read whole.
+/// Checks that the kubelet's line is read completely in this form.
 #[track_caller]
 fn carried(line: &str) {
     let found = text(line);
@@ -28,7 +28,7 @@ fn carried(line: &str) {
 }
 
 #[test]
-fn whatever_carries_the_kubelets_line_it_is_read() {
+fn the_kubelets_line_is_read_with_every_prefix() {
     let escaped = serde_json::to_string(MESSAGE).unwrap();
     for carrier in [
         "",
@@ -130,7 +130,7 @@ fn an_unreachable_runtime_is_not_confused_with_a_start_or_another_server() {
     let found = text(&gone);
     assert_eq!(causes(&found), ["runtime-unresponsive"]);
     assert!(found.findings[0].evidence[0].contains("for at least 9 s"));
-    // The runtime is back: half a minute later no line complains.
+    // Half a minute later no line complains, so the runtime is back.
     let later = "I0505 14:01:00.872880    2858 kubelet.go:2055] \"SyncLoop ADD\" source=\"api\"\n";
     assert!(!text(gone + later).has_problem());
     for line in [
@@ -197,7 +197,7 @@ fn stacks_of_the_kernel_become_findings() {
 }
 
 #[test]
-fn a_journal_of_all_writers_is_one_story() {
+fn a_journal_of_all_writers_gives_one_timeline() {
     let journal = format!(
         "May 05 13:50:00 n1 systemd[1]: Started Session 12 of user root.\n\
          May 05 13:55:00 n1 kernel: nfs: server 10.0.0.1 not responding, still trying\n\
@@ -213,7 +213,7 @@ fn a_journal_of_all_writers_is_one_story() {
 }
 
 #[test]
-fn a_watchdogs_dump_in_the_kubelets_journal_is_read_beside_the_log() {
+fn a_dump_in_the_kubelets_journal_is_read_along_with_the_log() {
     let carried = |text: &str| {
         text.lines()
             .map(|line| format!("May 05 14:00:00 n1 kubelet[2858]: {line}\n"))
@@ -265,7 +265,7 @@ fn one_late_lease_is_usual_and_two_are_a_problem() {
 }
 
 #[test]
-fn what_ends_the_kubelet_is_a_problem() {
+fn a_fatal_error_of_the_kubelet_is_a_problem() {
     let fatal = "F0412 10:49:32.719846   23221 server.go:196] the cloud provider is not known\n";
     assert!(text(fatal).has_problem());
     assert!(!text(fatal.replace('F', "E")).has_problem());

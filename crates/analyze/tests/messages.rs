@@ -1,12 +1,12 @@
-//! What programs print of a cause, by their sources: blocks of `messages.txt`, each behind a line
-//! `=== causes | program`.
+//! Messages that programs print for a cause, taken from their sources: blocks of `messages.txt`, each after
+//! a line `=== causes | program`.
 
 mod read;
 
 use read::text;
 
 #[test]
-fn what_programs_say_of_a_cause_names_it() {
+fn the_messages_of_programs_show_their_causes() {
     let wrong: Vec<String> = include_str!("messages.txt")
         .split("=== ")
         .filter_map(|block| {

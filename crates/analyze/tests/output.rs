@@ -1,4 +1,4 @@
-//! What commands print: each form by itself, without a prompt and behind one.
+//! What commands print: each form, with and without a prompt.
 
 mod read;
 
@@ -6,7 +6,7 @@ use analyze::kind::Kind;
 use causes::finding::Confidence;
 use read::{causes, text};
 
-/// What this output is, and which causes it shows.
+/// Checks the kind of this output, and which causes it shows.
 #[track_caller]
 fn output(kind: Kind, named: &[&str], page: &str) {
     let found = text(page);
@@ -15,7 +15,7 @@ fn output(kind: Kind, named: &[&str], page: &str) {
     assert_eq!(found.inputs[0].unread_lines, 0, "{page}");
 }
 
-/// Something is wrong, and no cause is named.
+/// Checks that there is a problem without a cause.
 #[track_caller]
 fn trouble(page: &str) {
     let found = text(page);
@@ -45,7 +45,7 @@ fn conditions(row: &str) -> String {
 const TIMES: &str = "Mon, 05 Jun 2023 10:00:00 +0000   Mon, 05 Jun 2023 09:00:00 +0000";
 
 #[test]
-fn the_conditions_of_a_node_name_what_they_are_for() {
+fn the_conditions_of_a_node_show_causes() {
     for (kind, status, message, named) in [
         (
             "DiskPressure",
@@ -115,7 +115,7 @@ fn the_conditions_of_an_object_are_read_as_those_of_a_description() {
                    \"message\": \"kubelet has disk pressure\",\n\"reason\": \"Because\",\n\
                    \"status\": \"True\",\n\"type\": \"DiskPressure\"\n}\n";
     assert_eq!(causes(&text(in_json)), ["disk-full"]);
-    // A pod's have no heartbeat.
+    // Conditions of pods have no heartbeat.
     healthy("  - lastProbeTime: null\n    status: \"False\"\n    type: Ready\n");
 }
 
@@ -130,7 +130,7 @@ fn a_node_that_is_ready_or_just_starts_is_no_finding() {
 }
 
 #[test]
-fn what_is_wrong_without_a_known_cause_is_never_called_well() {
+fn a_problem_without_a_known_cause_is_not_called_healthy() {
     trouble(&conditions(&format!(
         "Ready   Unknown   {TIMES}   NodeStatusUnknown   Kubelet stopped posting node status."
     )));
@@ -354,7 +354,7 @@ fn a_tool_that_cannot_connect_accuses_the_runtime_unless_permission_is_denied() 
 }
 
 #[test]
-fn a_process_and_a_call_that_stand_still_are_read() {
+fn a_stopped_process_and_a_call_that_timed_out_show_causes() {
     output(
         Kind::ToolOutput,
         &["shim-unresponsive"],
@@ -368,7 +368,7 @@ fn a_process_and_a_call_that_stand_still_are_read() {
 }
 
 #[test]
-fn a_log_behind_a_page_is_a_log() {
+fn a_log_after_the_output_of_a_command_is_a_log() {
     let log = "E0505 13:59:56.872880    2858 kubelet.go:2055] \"Skipping pod synchronization\" err=\"PLEG is not healthy: pleg was last seen active 16m6.5s ago; threshold is 3m0s\"\n";
     let found = text(format!(
         "{}{}",
@@ -402,7 +402,7 @@ fn volumes_that_are_not_mounted_again_and_again_are_a_problem() {
     trouble(&event(" (x16 over 33m)"));
 }
 
-/// A kernel that loops in writeback: its release is not in the table of known faults.
+/// A kernel that loops in writeback. Its release is not in the table of known faults.
 const LOOPS_IN_WRITEBACK: &str = "\
 [  467.626433] watchdog: BUG: soft lockup - CPU#5 stuck for 22s! [kworker/u16:4:103]
 [  467.663395] CPU: 5 PID: 103 Comm: kworker/u16:4 Not tainted 4.14.198-152.320.amzn2.x86_64 #1
@@ -431,7 +431,7 @@ fn a_known_fault_of_the_kernel_is_claimed_only_if_release_and_stack_match() {
     assert!(!claims(&elsewhere));
 }
 
-/// What a sample of a cause shows of it: how sure, and what to do.
+/// The confidence and the advice of the cause that a sample shows.
 #[track_caller]
 fn of_sample(cause: &str, sample: &str) -> (Confidence, String) {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../causes/causes");

@@ -1,5 +1,5 @@
-//! What people paste when a node is NotReady: each file has the form of a public thread, and
-//! `pastes/index.tsv` says which, what a careful expert concludes from it, and why.
+//! What people paste when a node is NotReady. Each file has the form of a public thread. `pastes/index.tsv`
+//! says which thread, what a careful expert concludes from it, and why.
 
 mod read;
 
@@ -21,9 +21,9 @@ struct Paste<'a> {
     is_healthy: bool,
     /// The text itself shows that something is wrong.
     is_fault: bool,
-    /// The finding is at most this sure.
+    /// The highest confidence that the first finding may have.
     most: Option<&'a str>,
-    /// Sentences that would do harm.
+    /// Texts that the answer must not contain, because they would do harm.
     never: Vec<&'a str>,
 }
 

@@ -1,4 +1,4 @@
-//! Nothing that is reported holds a credential, whatever the input.
+//! Reports contain no credentials, whatever the input.
 
 mod read;
 
@@ -49,14 +49,14 @@ fn a_message_of_mount_is_evidence_without_the_user() {
 }
 
 #[test]
-fn a_relevant_line_is_in_the_story_without_its_credentials() {
+fn a_relevant_line_is_in_the_timeline_without_its_credentials() {
     check(&format!(
         "I0505 13:59:56.872880    2858 kubelet.go:2055] \"Skipping pod synchronization\" err=\"PLEG is not \
          healthy: pleg was last seen active 16m6.5s ago; threshold is 3m0s\" token=\"{SECRET}\"\n"
     ));
 }
 
-/// A credential is not recognised by what is left of it where a quote ends.
+/// If a quote is cut inside of a credential, what is left of it is not recognised as one.
 #[test]
 fn a_credential_at_the_end_of_a_quote_is_not_shown_in_part() {
     for length in 200..320 {

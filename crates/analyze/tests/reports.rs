@@ -1,5 +1,5 @@
-//! What published explanations quote is read, and the longest of them is reported in one
-//! sentence, from the kubelet to the kernel.
+//! Logs and dumps from published explanations of failures. The longest one is explained in one sentence, from
+//! the kubelet to the kernel.
 
 mod read;
 
@@ -18,7 +18,7 @@ const TERWAY: [&str; 5] = [
 ];
 
 #[test]
-fn the_way_from_the_kubelet_to_the_kernel_is_one_sentence() {
+fn the_chain_from_the_kubelet_to_the_kernel_is_one_sentence() {
     let found = files(&TERWAY);
     assert_eq!(
         found.summary,
@@ -71,7 +71,7 @@ fn the_oldest_goroutine_of_the_agent_is_the_likely_holder() {
 }
 
 #[test]
-fn what_a_chain_explains_is_not_suspected_of_another_cause() {
+fn a_chain_leaves_no_suspicion_of_another_cause() {
     let found = files(&[
         "reports/terway-kubelet.log",
         "reports/terway-kubelet-stacks.txt",
@@ -82,7 +82,7 @@ fn what_a_chain_explains_is_not_suspected_of_another_cause() {
 }
 
 #[test]
-fn the_same_in_one_file_is_the_same_story() {
+fn all_dumps_in_one_file_give_the_same_chain() {
     let whole: Vec<u8> = TERWAY
         .iter()
         .flat_map(|name| {

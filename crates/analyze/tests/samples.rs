@@ -1,4 +1,4 @@
-//! Every sample is recognised: its kind, states and waits, pattern or cause.
+//! Each sample is recognised: its kind, states and waits, pattern or cause.
 
 mod read;
 
@@ -7,7 +7,7 @@ use analyze::kind::Kind;
 use analyze::series::Pattern;
 use read::{causes, files, files_at_once, pleg};
 
-/// One sample, of which every line is understood.
+/// Reads one sample. All of its lines are recognised.
 #[track_caller]
 fn sample(name: &str, kind: Kind) -> Analysis {
     let analysis = files(&[name]);
@@ -279,7 +279,7 @@ fn year_and_zone_are_taken_from_the_message() {
 }
 
 #[test]
-fn a_startup_is_no_fault() {
+fn a_startup_is_not_a_fault() {
     let found = sample(
         "log-kubelet-1.22-pathful-caller-k8s106265.log",
         Kind::KubeletLog,

@@ -1,4 +1,4 @@
-//! Patterns: what each way of failing looks like in a log, and what is made of it.
+//! Patterns: what each way of failing looks like in a log, and how it is explained.
 
 mod read;
 
@@ -99,7 +99,7 @@ fn a_list_that_never_succeeds_grows_for_hours() {
 }
 
 #[test]
-fn lists_that_run_out_of_time_say_so() {
+fn lists_that_time_out_are_reported() {
     let mut log = Log::new();
     log.quiet();
     for _ in 0..5 {
@@ -115,7 +115,7 @@ fn lists_that_run_out_of_time_say_so() {
 }
 
 #[test]
-fn equal_teeth_of_four_minutes_are_two_calls_that_run_out_of_time() {
+fn equal_teeth_of_four_minutes_are_two_calls_that_time_out() {
     let mut log = Log::new();
     log.quiet();
     for _ in 0..6 {
@@ -185,7 +185,7 @@ fn a_machine_that_was_paused_is_a_stall() {
 }
 
 #[test]
-fn a_startup_is_no_fault_even_if_it_is_slow() {
+fn a_startup_is_not_a_fault_even_if_it_is_slow() {
     let mut log = Log::new();
     log.never()
         .wait(0.1)
@@ -206,7 +206,7 @@ fn a_startup_is_no_fault_even_if_it_is_slow() {
 }
 
 #[test]
-fn a_kubelet_that_never_relists_is_no_startup() {
+fn a_kubelet_that_never_relists_is_not_a_startup() {
     let mut log = Log::new();
     for _ in 0..60 {
         log.never().wait(5.0);
@@ -225,7 +225,7 @@ fn a_healthy_log_has_no_pattern() {
 }
 
 #[test]
-fn what_rotation_cut_in_two_is_one_interval() {
+fn an_interval_that_log_rotation_split_is_one_interval() {
     let mut log = Log::new();
     log.quiet().tooth(600.0);
     let middle = log.lines.len() / 2;

@@ -1,13 +1,12 @@
-//! The catalogue as JSON, which the build script has made of the YAML in `causes/`: a process reads that
-//! within a millisecond at its start.
+//! The catalogue as JSON, which the build script makes from the YAML in `causes/`.
 
-/// Named lists of texts that the rules of several causes use.
+/// Named lists of texts, which the rules of several causes share.
 pub const LISTS: &str = include_str!(concat!(env!("OUT_DIR"), "/lists.json"));
 
-/// What supports each cause, by its id: the line and the keys of each rule.
+/// The rules of each cause, by its id: the line and the keys of each rule.
 pub const RULES: &str = include_str!(concat!(env!("OUT_DIR"), "/rules.json"));
 
-/// Rules on lines that show that something failed, and do not show why.
+/// Rules for lines that show that something failed, but not why.
 pub const FAILURES: &str = include_str!(concat!(env!("OUT_DIR"), "/failures.json"));
 
 pub(crate) const FACTS: &str = include_str!(concat!(env!("OUT_DIR"), "/facts.json"));

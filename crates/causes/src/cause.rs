@@ -1,4 +1,4 @@
-//! The stable ids: each cause is declared once, here and on the page of its name.
+//! The stable ids of the built-in causes. Each cause is declared here and has a page with the same name.
 
 use std::fmt;
 use std::str::FromStr;
@@ -7,7 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::SiteCause;
 
-/// Declares the causes: a variant, and the id that names its page.
+/// Declares the causes: a variant for each, and the id, which is also the name of its page.
 macro_rules! causes {
     ($($variant:ident = $id:literal,)+) => {
         /// A cause of a node that is NotReady, by the id that reports, metrics and pages use.
@@ -15,7 +15,7 @@ macro_rules! causes {
         #[expect(missing_docs, reason = "each is its id; its page describes it")]
         pub enum Cause {
             $($variant,)+
-            /// One that a site has added.
+            /// A cause that a site has added.
             Site(SiteCause),
         }
 
@@ -31,7 +31,7 @@ macro_rules! causes {
                 }
             }
 
-            /// The text of the page of a built-in cause, with the front matter.
+            /// The page of a built-in cause, with its front matter.
             pub(crate) fn source(self) -> &'static str {
                 match self {
                     $(Self::$variant => include_str!(concat!("../causes/", $id, "/page.md")),)+
@@ -104,8 +104,7 @@ impl Serialize for Cause {
 impl<'de> Deserialize<'de> for Cause {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let id = String::deserialize(deserializer)?;
-        let unknown = || serde::de::Error::custom(UnknownCause(id.clone()));
-        SiteCause::reported(&id).ok_or_else(unknown)
+        SiteCause::reported(&id).ok_or_else(|| serde::de::Error::custom(UnknownCause(id)))
     }
 }
 

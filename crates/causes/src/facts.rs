@@ -1,5 +1,5 @@
-//! Facts that more than one reader of a node uses: names and limits. Each is defined once, in
-//! `facts.yaml`.
+//! Facts that the doctor and the analysis of saved files share: names, texts and limits. `facts.yaml`
+//! defines each of them once.
 //!
 //! ```
 //! use causes::facts::facts;
@@ -24,47 +24,47 @@ pub struct Facts {
     pub plugin_starters: Vec<String>,
     /// Functions in which a task waits for a lock of the kernel itself.
     pub kernel_locks: Vec<String>,
-    /// Texts by which a line is read further, by what it is then.
+    /// Texts that decide how a line is read further, by the kind of the line.
     pub lines: BTreeMap<String, Vec<String>>,
-    /// Functions and states of goroutines, by what they show of their wait.
+    /// Functions and states of goroutines, by what they show about the wait.
     pub goroutines: BTreeMap<String, Vec<String>>,
     /// Commands that are recognised at a prompt even if only `#` or `$` precedes them.
     pub shell_commands: Vec<String>,
-    /// Limits from which on something is reported, by name.
+    /// Limits from which something is reported, by name.
     pub limits: BTreeMap<String, f64>,
-    /// Texts of lines about a connection that failed, by whether it is one to the runtime.
+    /// Texts that show whether a line about a failed connection is about the runtime.
     pub runtime_connections: BTreeMap<String, Vec<String>>,
-    /// Programs that write to the journal, by what they are.
+    /// Names under which programs write to the journal, by the kind of writer.
     pub writers: BTreeMap<String, Vec<String>>,
     /// Types of conditions of a node.
     pub node_conditions: Vec<String>,
     /// Packages of Go and the program that each belongs to, the most specific first.
     pub go_packages: Vec<(String, String)>,
-    /// Programs of Go, and patterns of the names of their processes.
+    /// Patterns for the process names of Go programs, by program.
     pub go_programs: BTreeMap<String, Vec<String>>,
-    /// Texts of lines around the stacks in the log of the kernel.
+    /// Texts in the lines around stacks in the log of the kernel.
     pub around_kernel_stacks: Vec<String>,
     pub(crate) runc: BTreeMap<Fault, Vec<Range>>,
     pub(crate) systemd_serials: SystemdSerials,
     pub(crate) kernels: Vec<KernelFault>,
-    /// Methods of calls to the runtime, by texts in what a kubelet reports of them.
+    /// Texts in the kubelet's messages about failed calls, each with the method of the call.
     pub call_methods: Vec<(String, String)>,
-    /// What lines begin with, by what they are then.
+    /// How lines of a kind begin, by kind.
     pub beginnings: BTreeMap<String, Vec<String>>,
     /// The tables whose rows rules read, and the names of their cells.
     pub tables: BTreeMap<String, Vec<String>>,
-    /// Names of months in other languages than English, for each month.
+    /// The names of each month in languages other than English.
     pub months: Vec<Vec<String>>,
-    /// The columns of listings of processes without a header.
+    /// Columns of process listings without a header.
     pub ps_layouts: Vec<Vec<String>>,
-    /// Lines that the log of every node has.
+    /// Lines that every node logs.
     pub usual_lines: Vec<String>,
     /// The first kernel of RHEL 7 that leaks no memory control groups.
     pub memory_cgroups_fixed: String,
 }
 
 impl Facts {
-    /// Whether a line begins as those of this kind do.
+    /// Whether the line begins like the lines of this kind, a key of `beginnings`.
     pub fn begins(&self, kind: &str, line: &[u8]) -> bool {
         let mut beginnings = self.beginnings[kind].iter();
         beginnings.any(|beginning| line.starts_with(beginning.as_bytes()))
@@ -80,7 +80,7 @@ static FACTS: LazyLock<Facts> = LazyLock::new(|| {
 ///
 /// # Panics
 ///
-/// Never: a test reads them.
+/// Never: a test parses them.
 pub fn facts() -> &'static Facts {
     &FACTS
 }

@@ -1,4 +1,4 @@
-//! A finding: a cause, how sure we are, the culprit, what shows it, and what to do.
+//! A finding: a cause that was found, with confidence, culprit, evidence and advice.
 //!
 //! ```
 //! use causes::Cause;
@@ -12,23 +12,24 @@
 //! ```
 
 use std::borrow::Cow;
+use std::collections::VecDeque;
 
 use pleg_text::WallTime;
 use serde::{Deserialize, Serialize};
 
 use crate::Cause;
 
-/// How much a finding says.
+/// Whether a finding is a problem, or only a suspicion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Verdict {
-    /// It may be this.
+    /// This cause is possible.
     Suspect,
-    /// It is this.
+    /// This is the cause.
     Problem,
 }
 
-/// How sure we are.
+/// How sure a finding is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 #[expect(missing_docs, reason = "the words say it")]
@@ -41,10 +42,10 @@ pub enum Confidence {
 }
 
 impl Confidence {
-    /// All of them, the least first.
+    /// All of them, the lowest first.
     pub const ALL: [Self; 4] = [Self::Low, Self::Medium, Self::High, Self::Certain];
 
-    /// From which confidence on a cause is called the problem.
+    /// What a finding with this confidence is called.
     pub fn verdict(self) -> Verdict {
         match self {
             Self::Certain | Self::High => Verdict::Problem,
@@ -52,7 +53,7 @@ impl Confidence {
         }
     }
 
-    /// The word.
+    /// The word that the JSON uses.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Low => "low",
@@ -63,7 +64,7 @@ impl Confidence {
     }
 }
 
-/// A pod, of which some may be unknown.
+/// A pod. Parts of its identity may be unknown.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[expect(missing_docs, reason = "the words say it")]
 pub struct PodName {
@@ -72,7 +73,7 @@ pub struct PodName {
     pub name: Option<String>,
 }
 
-/// What is known of the culprit.
+/// What is known about a culprit.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Culprit {
     /// The pod.
@@ -90,23 +91,24 @@ pub struct Culprit {
 }
 
 impl Culprit {
-    /// Whether they name two pods, containers or processes.
+    /// Whether the two name different pods, containers or processes.
     pub fn contradicts(&self, other: &Self) -> bool {
-        fn differ<T: PartialEq>(one: &Option<T>, other: &Option<T>) -> bool {
-            one.is_some() && other.is_some() && one != other
-        }
-        let pods = self.pod.as_ref().zip(other.pod.as_ref());
-        let pods = pods.is_some_and(|(one, other)| {
-            differ(&one.uid, &other.uid)
-                || differ(&one.namespace, &other.namespace)
-                || differ(&one.name, &other.name)
-        });
-        pods || differ(&self.container, &other.container)
+        self.is_of_another_pod(other)
+            || differ(&self.container, &other.container)
             || differ(&self.id, &other.id)
             || differ(&self.pid, &other.pid)
     }
 
-    /// Takes over what was not known yet, unless it is about another one.
+    fn is_of_another_pod(&self, other: &Self) -> bool {
+        let pods = self.pod.as_ref().zip(other.pod.as_ref());
+        pods.is_some_and(|(one, other)| {
+            differ(&one.uid, &other.uid)
+                || differ(&one.namespace, &other.namespace)
+                || differ(&one.name, &other.name)
+        })
+    }
+
+    /// Fills in what is not known yet, unless `other` is another culprit.
     pub fn learn(&mut self, other: Self) {
         if self.contradicts(&other) {
             return;
@@ -124,7 +126,7 @@ impl Culprit {
         fill(&mut self.unit, other.unit);
     }
 
-    /// A process, of which some may be unknown.
+    /// A process, by its name and id if they are known.
     pub fn of_process(process: Option<String>, pid: Option<u32>) -> Self {
         Self {
             process,
@@ -133,7 +135,7 @@ impl Culprit {
         }
     }
 
-    /// Removes the pod and the container.
+    /// The culprit without its pod and container.
     pub fn of_node(self) -> Self {
         Self {
             pod: None,
@@ -143,8 +145,8 @@ impl Culprit {
         }
     }
 
-    /// Names what is known of it: `pod shop/web-0, id 61ac7eca54e9, containerd-shim (20596)`.
-    /// What `said` names already is left out. None if nothing is left.
+    /// What is known, as text: `pod shop/web-0, id 61ac7eca54e9, containerd-shim (20596)`. Parts that
+    /// `said` contains are left out; `None` if nothing is left.
     pub fn named_beside(&self, said: &str) -> Option<String> {
         let pod = self.pod.as_ref().map(|pod| {
             let part = |part: &Option<String>| part.clone().unwrap_or_else(|| "?".to_owned());
@@ -167,19 +169,23 @@ impl Culprit {
         (!new.is_empty()).then(|| new.join(", "))
     }
 
-    /// Whether nothing is known of the culprit.
+    /// Whether nothing is known about the culprit.
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 }
 
-/// The signals that free what waits for a culprit, and to which processes.
+fn differ<T: PartialEq>(one: &Option<T>, other: &Option<T>) -> bool {
+    one.is_some() && other.is_some() && one != other
+}
+
+/// The signal that unblocks what waits for a culprit, and the processes to send it to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase", tag = "action", content = "pids")]
 pub enum Remedy {
-    /// SIGCONT: these processes are stopped.
+    /// SIGCONT, because these processes are stopped.
     Continue(Vec<u32>),
-    /// SIGKILL: this `runc` does not return. What it was started for fails.
+    /// SIGKILL, because this `runc` does not return. The operation that it was started for fails.
     EndRunc([u32; 1]),
 }
 
@@ -187,16 +193,16 @@ pub enum Remedy {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Finding {
-    /// Its stable id.
+    /// The cause.
     pub cause: Cause,
-    /// What is known of the cause, in a short sentence.
+    /// What is known about the cause, in a short sentence.
     pub title: &'static str,
-    /// What is known of this node, with names; empty if the title contains all of it.
+    /// What is known about this node, with names; empty if the title says all of it.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub sentence: String,
-    /// Whether it is this or may be.
+    /// Whether it is a problem or a suspicion.
     pub verdict: Verdict,
-    /// How sure we are.
+    /// How sure the finding is.
     pub confidence: Confidence,
     /// Whether it is over: an earlier diagnosis found it, and it was not found again.
     pub past: bool,
@@ -205,14 +211,14 @@ pub struct Finding {
     pub found_at: Option<WallTime>,
     /// The culprit.
     pub culprit: Culprit,
-    /// What shows it: sentences, and lines with file and number in front.
+    /// The evidence: sentences, and lines with file and line number in front.
     pub evidence: Vec<String>,
-    /// What to do, the first thing first; with ids where they are known.
+    /// What to do, the most urgent first; with ids if they are known.
     pub advice: Vec<Cow<'static, str>>,
-    /// The first advice, if it is to send signals and safe without a look at the node.
+    /// The first advice, if it is to send a signal and is safe without looking at the node.
     #[serde(skip)]
     pub remedy: Option<Remedy>,
-    /// Where it is fixed.
+    /// The versions in which it is fixed.
     pub fixed_in: Vec<&'static str>,
     /// Where it is discussed.
     pub references: &'static [String],
@@ -240,7 +246,7 @@ impl Finding {
         }
     }
 
-    /// What it says in one sentence.
+    /// The finding in one sentence: about this node, or else its title.
     pub fn said(&self) -> &str {
         match self.sentence.is_empty() {
             true => self.title,
@@ -248,13 +254,12 @@ impl Finding {
         }
     }
 
-    /// Whether both are about one fault: the same cause, and no two different culprits.
+    /// Whether both findings are about one fault: the same cause, and no different culprits.
     pub fn is_same_fault(&self, other: &Self) -> bool {
         self.cause == other.cause && !self.culprit.contradicts(&other.culprit)
     }
 
-    /// When it was found, as a note behind a name: `past, found at 2026-11-23 18:21:42 UTC`; empty
-    /// for a finding that is current.
+    /// A note for a finding that is past: `past, found at 2026-11-23 18:21:42 UTC`; empty if it is current.
     pub fn past_note(&self) -> String {
         match self.found_at {
             _ if !self.past => String::new(),
@@ -269,8 +274,8 @@ impl Finding {
         self
     }
 
-    /// Replaces credentials, which lines of logs and names of mounts may contain. Whatever makes
-    /// findings does this last.
+    /// Replaces credentials, which log lines and names of mounts may contain. This is the last step of
+    /// making a finding.
     pub fn redact(&mut self) {
         let advice = self.advice.iter_mut().filter_map(|advice| match advice {
             Cow::Owned(advice) => Some(advice),
@@ -284,20 +289,20 @@ impl Finding {
         }
     }
 
-    /// Puts what to do with this node in front of what to do in general.
+    /// Puts advice about this node in front of the general advice.
     pub fn advise_first(&mut self, advice: impl Into<String>) {
         self.advice.insert(0, Cow::Owned(advice.into()));
         self.remedy = None;
     }
 }
 
-/// A headline has this many characters at most: with a full stop fewer than 100.
+/// The maximum length of a headline in characters; with a full stop it has fewer than 100.
 pub const MAX_HEADLINE: usize = 98;
 
-/// A clause that ends sooner says too little.
+/// A headline is not cut before this place: what is left would say too little.
 const MIN_HEADLINE: usize = 40;
 
-/// As many whole clauses as fit a headline.
+/// As many whole clauses of the text as fit into a headline.
 pub fn headline(text: &str) -> String {
     let end = text.char_indices().nth(MAX_HEADLINE).map(|(end, _)| end);
     let Some(begin) = end.map(|end| &text[..end]) else {
@@ -311,26 +316,18 @@ pub fn headline(text: &str) -> String {
     }
 }
 
-/// Leaves out what is only a consequence of something that is found at least as surely, and not of
-/// another pod.
+/// Leaves out the consequences of a cause that is found at least as surely, unless they are about another
+/// pod.
 pub fn leave_out_superseded(findings: &mut Vec<Finding>) {
-    let of_pod = |culprit: &Culprit| Culprit {
-        pod: culprit.pod.clone(),
-        ..Culprit::default()
+    let supersedes = |one: &Finding, other: &Finding| {
+        let mut ids = one.cause.about().supersedes.iter();
+        one.confidence >= other.confidence
+            && !one.culprit.is_of_another_pod(&other.culprit)
+            && ids.any(|id| id == other.cause.id())
     };
-    let superseded = findings.iter().flat_map(|finding| {
-        let ids = finding.cause.about().supersedes.iter();
-        ids.map(|id| (id.as_str(), finding.confidence, of_pod(&finding.culprit)))
-    });
-    let superseded: Vec<(&str, Confidence, Culprit)> = superseded.collect();
-    findings.retain(|finding| {
-        let is_it = |(id, sure, pod): &(&str, Confidence, Culprit)| {
-            *id == finding.cause.id()
-                && *sure >= finding.confidence
-                && !pod.contradicts(&finding.culprit)
-        };
-        !superseded.iter().any(is_it)
-    });
+    let is_left = |finding| !findings.iter().any(|other| supersedes(other, finding));
+    let mut left: VecDeque<bool> = findings.iter().map(is_left).collect();
+    findings.retain(|_| left.pop_front() == Some(true));
 }
 
 #[cfg(test)]
@@ -360,7 +357,7 @@ mod tests {
     }
 
     #[test]
-    fn a_consequence_is_left_out_unless_it_is_surer() {
+    fn a_consequence_is_left_out_unless_it_is_surer_or_of_another_pod() {
         let page = "---\nid: acme-array\ntitle: the array is down\nadvice: []\nsupersedes: [disk-full]\n---\n\n";
         let array = SiteCause::declare("acme-array", page.to_owned()).unwrap();
         let left = |sure, other, pods: [Option<&str>; 2]| {

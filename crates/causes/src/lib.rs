@@ -1,6 +1,6 @@
-//! Why nodes become NotReady: the stable ids ([`Cause`]) and those of a site ([`SiteCause`]), what the page of each declares
-//! ([`Cause::about`], [`Cause::page`]), what supports it ([`catalogue`]), which versions have which fault ([`versions`]), and
-//! what is found of a node ([`finding`]).
+//! Why nodes become NotReady: the built-in causes ([`Cause`]) and those of a site ([`SiteCause`]), what
+//! the page of each declares ([`Cause::about`], [`Cause::page`]), which rules support it ([`catalogue`]),
+//! which versions have which fault ([`versions`]), and what is found on a node ([`finding`]).
 //!
 //! ```
 //! use causes::{Cause, UnknownCause};

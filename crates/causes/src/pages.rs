@@ -1,4 +1,4 @@
-//! The page of each cause: front matter that findings and `pleg explain` use, and Markdown.
+//! The page of each cause: front matter, which findings use, and the Markdown that `pleg explain` shows.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -16,22 +16,22 @@ pub struct About {
     id: String,
     /// A short sentence without a full stop.
     pub title: String,
-    /// The part of the node that it is in: one of [`AREAS`], or a name of the site's own.
+    /// The part of the node that is at fault: one of [`AREAS`], or a name that a site has chosen.
     #[serde(default = "of_a_site")]
     pub area: String,
-    /// What to do, the first thing first.
+    /// What to do, the most urgent first.
     pub advice: Vec<Advice>,
-    /// The versions in which it is fixed; empty where none is.
+    /// The versions in which it is fixed; empty if there is none.
     #[serde(default)]
     pub fixed_in: Vec<String>,
-    /// Causes that are only consequences of it: they are left out where it is found at least as surely.
+    /// Causes that are only consequences of this one: they are left out if it is found at least as surely.
     #[serde(default)]
     pub supersedes: Vec<String>,
-    /// Many others bring it about, so it is shown behind them.
+    /// Many other causes lead to it, so it is listed after them.
     #[serde(default)]
     pub general: bool,
-    /// It is a fault of one container: lines about several, or beside a runtime that is blocked itself,
-    /// are no evidence against each of them.
+    /// It is a fault of one container. Lines about several containers, or from a node whose runtime is
+    /// blocked itself, are no evidence against each of them.
     #[serde(default)]
     pub of_one: bool,
     /// It is a fault of the node: the pods and containers that lines name are its victims.
@@ -46,27 +46,28 @@ pub struct About {
     pub text: &'static str,
 }
 
-/// One thing to do.
+/// A piece of advice.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(from = "WrittenAdvice")]
 pub struct Advice {
     /// A sentence without a full stop.
     pub text: String,
-    /// Where it applies; `None` if it applies everywhere.
+    /// When it applies; `None` if it always applies.
     pub only: Option<Only>,
 }
 
-/// Where a piece of advice applies.
+/// When a piece of advice applies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Only {
-    /// Where the runtime is containerd, or is not known to be another one.
+    /// The runtime is containerd, or is not known to be another one.
     Containerd,
-    /// Where the doctor gives no advice about this node: it has done this, or knows what is at fault.
+    /// Saved files are explained. The doctor does not repeat it, because it has done this itself, or knows
+    /// what is at fault.
     SavedFiles,
 }
 
-/// How a page writes it.
+/// A piece of advice as a page writes it.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum WrittenAdvice {
@@ -112,7 +113,7 @@ static PAGES: LazyLock<BTreeMap<Cause, About>> = LazyLock::new(|| {
 });
 
 impl Cause {
-    /// What is known of it.
+    /// What the page of the cause declares.
     pub fn about(self) -> &'static About {
         match self {
             Self::Site(cause) => cause.about(),
@@ -193,7 +194,7 @@ impl About {
     }
 }
 
-/// The line of an error in YAML, and what is wrong, in words of a person who writes YAML.
+/// The line of an error in YAML, and what is wrong, in the words of a person who writes YAML.
 pub fn yaml_error(error: &serde_saphyr::Error) -> (Option<u64>, String) {
     let line = error.location().map(|location| location.line());
     let says = UserMessageFormatter.format_message(error.without_snippet());

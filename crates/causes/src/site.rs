@@ -1,4 +1,4 @@
-//! Causes that a site has added to the catalogue, in a folder of its own.
+//! Causes that a site adds to the catalogue, in its own folder.
 
 use std::collections::BTreeMap;
 use std::sync::RwLock;
@@ -6,27 +6,27 @@ use std::sync::RwLock;
 use crate::Cause;
 use crate::pages::{About, PageError};
 
-/// A cause of a site, by its id. What is known of it lives as long as the process.
+/// A cause of a site, by its id. What is known about it is kept for as long as the process lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SiteCause(&'static str);
 
-/// What is known of a cause of a site.
+/// What is known about a cause of a site.
 struct Known {
     about: &'static About,
-    /// It has a page here. Without one, another process reported it, and it cannot be parsed.
+    /// Whether its page was read here. Otherwise another process reported it, and its id cannot be parsed.
     is_declared: bool,
 }
 
 static KNOWN: RwLock<BTreeMap<&'static str, Known>> = RwLock::new(BTreeMap::new());
 
-/// A longer id does not fit a label of Kubernetes.
+/// The longest id that is valid as the value of a label of Kubernetes.
 const MAX_ID: usize = 63;
 
-/// No site has more causes. Each is kept for as long as the process lives.
+/// The maximum number of causes that other processes report. They are never freed, and no site has more.
 const MAX_REPORTED: usize = 256;
 
 impl SiteCause {
-    /// Declares a cause by its page. From then on its id can be parsed.
+    /// Declares a cause by its page. From then on, its id can be parsed.
     ///
     /// # Errors
     ///
@@ -47,8 +47,8 @@ impl SiteCause {
         Ok(Cause::Site(Self(about.id())))
     }
 
-    /// The cause of this id as another process reported it, which has the rules of the site where this
-    /// one may not. `None` if the text is no id, or if there are too many.
+    /// The cause with this id, which another process reported. That process may have rules of a site that
+    /// this process lacks. `None` if the text is not an id, or if there are too many.
     pub fn reported(id: &str) -> Option<Cause> {
         if let Ok(known) = id.parse() {
             return Some(known);
@@ -65,7 +65,7 @@ impl SiteCause {
         Self::add(id, page, false).ok()
     }
 
-    /// The cause of this id, if it was declared.
+    /// The cause with this id, if it was declared.
     pub(crate) fn named(id: &str) -> Option<Cause> {
         let known = KNOWN.read().unwrap_or_else(|it| it.into_inner());
         let declared = known.get_key_value(id).filter(|(_, it)| it.is_declared);
@@ -92,7 +92,7 @@ mod tests {
                         ## What happens\n\nIt hangs.\n";
 
     #[test]
-    fn a_declared_cause_is_a_cause_as_any_other() {
+    fn a_declared_cause_is_used_like_a_built_in_one() {
         let cause = SiteCause::declare("acme-disk", PAGE.to_owned()).unwrap();
         assert_eq!("acme-disk".parse(), Ok(cause));
         assert_eq!(cause.to_string(), "acme-disk");

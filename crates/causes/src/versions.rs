@@ -15,8 +15,9 @@ use serde::Deserialize;
 
 use crate::facts::facts;
 pub use number::Version;
+use number::{first_number, numbers, without_epoch};
 
-/// Versions of a program from `first` on, before `fixed`.
+/// Versions of a program: `first` and later, but before `fixed`.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Range {
@@ -24,7 +25,7 @@ pub(crate) struct Range {
     fixed: Version,
 }
 
-/// Whether a version is older than a release; also if either is no version.
+/// Whether a version is older than a release; also true if either cannot be parsed.
 pub fn is_older(version: &str, release: &str) -> bool {
     let versions = Version::parse(version).zip(Version::parse(release));
     versions.is_none_or(|(version, release)| version < release)
@@ -45,21 +46,22 @@ pub enum Fault {
 }
 
 /// Whether a version of runc, or for [`Fault::MemoryCgroupLeak`] a release of the kernel, has a fault;
-/// `None` if it is not a version.
+/// `None` if the text is not a version.
 pub fn has_fault(fault: Fault, version: &str) -> Option<bool> {
     if fault == Fault::MemoryCgroupLeak {
-        return Some(leaks_memory_cgroups(version));
+        let fixed = numbers(&facts().memory_cgroups_fixed);
+        return Some(version.starts_with("3.10.0-") && numbers(version) < fixed);
     }
     let version = Version::parse(version)?;
     let has = |range: &Range| range.first <= version && version < range.fixed;
     Some(facts().runc[&fault].iter().any(has))
 }
 
-/// Which versions of systemd start their serial numbers again at half of them.
+/// Which versions of systemd continue at half of the range after their last serial number.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct SystemdSerials {
-    /// All from this one on.
+    /// This version and all later ones.
     fixed: u64,
     backports: Vec<Backport>,
 }
@@ -70,39 +72,39 @@ pub(crate) struct SystemdSerials {
 struct Backport {
     /// The upstream version that it is built from.
     upstream: u64,
-    /// What its release contains: the distribution.
+    /// The part of a package's version that shows the distribution.
     distribution: String,
     fixed: String,
 }
 
 impl Backport {
-    /// Whether a package of this distribution has it.
+    /// Whether this package has the fix; `None` if it is not of this distribution.
     fn is_in(&self, release: &str) -> Option<bool> {
         let (mine, my_update) = release.split_once(&self.distribution)?;
         let (fixed, fixed_update) = self.fixed.split_once(&self.distribution)?;
-        let (mut mine, fixed) = (number::words(mine), number::words(fixed));
-        // A rebuild adds numbers of its own: Oracle's 219-62.0.4.el7_6.9.
+        let (mut mine, fixed) = (numbers(mine), numbers(fixed));
+        // A rebuild adds numbers: Oracle's 219-62.0.4.el7_6.9.
         mine.truncate(fixed.len());
-        let updates = [my_update, fixed_update].map(number::words);
+        let updates = [my_update, fixed_update].map(numbers);
         Some(mine.cmp(&fixed).then(updates[0].cmp(&updates[1])).is_ge())
     }
 }
 
-/// Whether a systemd survives the end of its serial numbers.
+/// Whether a systemd survives its last serial number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SerialOverflow {
-    /// It starts again at half of them.
+    /// It continues at half of the range.
     Repaired,
-    /// It answers no call any more.
+    /// It no longer answers calls.
     Affected,
     /// Its version alone does not show it.
     Unknown,
 }
 
-/// By what the running systemd says of itself (`219`, `systemd 252 (252.39-1~deb12u1)`) and
-/// by its package.
+/// Whether a systemd survives its last serial number, by the version that the running one reports (`219`,
+/// `systemd 252 (252.39-1~deb12u1)`) and by its package.
 pub fn serial_overflow(running: &str, package: Option<&str>) -> SerialOverflow {
-    let Some(upstream) = number::first_number(running) else {
+    let Some(upstream) = first_number(running) else {
         return SerialOverflow::Unknown;
     };
     let serials = &facts().systemd_serials;
@@ -110,8 +112,8 @@ pub fn serial_overflow(running: &str, package: Option<&str>) -> SerialOverflow {
         return SerialOverflow::Repaired;
     }
     // The package of another version says nothing about the one that runs.
-    let package = package.map(number::without_epoch);
-    let package = package.filter(|package| number::first_number(package) == Some(upstream));
+    let package = package.map(without_epoch);
+    let package = package.filter(|package| first_number(package) == Some(upstream));
     let release = package.unwrap_or(running);
     let mut backports = serials.backports.iter();
     let repaired = backports
@@ -132,19 +134,19 @@ pub struct KernelFault {
     #[serde(default)]
     flavour: String,
     first: String,
-    /// The first release that does not have it any more; `None` where that is not established.
+    /// The first release without the fault; `None` if that is not known.
     pub fixed: Option<String>,
-    /// What it is.
+    /// What goes wrong.
     pub what: String,
-    /// Beginnings of functions: a task in uninterruptible sleep, or a CPU without progress, has one of
-    /// them in its stack. `None`: `runc` and its `runc init` sleep side by side, and no task is blocked
-    /// in the kernel.
+    /// How the functions begin of which an affected task in uninterruptible sleep, or a CPU without
+    /// progress, has one in its stack. `None` if no task is blocked in the kernel: `runc` and its
+    /// `runc init` are both asleep.
     #[serde(rename = "in")]
     functions: Option<Vec<String>>,
 }
 
 impl KernelFault {
-    /// Whether it loses wake-ups, which no stack shows.
+    /// Whether the kernel loses wake-ups, which no stack shows.
     pub fn loses_wakeups(&self) -> bool {
         self.functions.is_none()
     }
@@ -156,26 +158,21 @@ impl KernelFault {
     }
 }
 
-/// The faults of this release.
+/// The known faults of a release of the kernel.
 pub fn kernel_faults(release: &str) -> Vec<&'static KernelFault> {
-    let numbers = number::words(release);
+    let release_numbers = numbers(release);
     let is_named = |flavour: &str| !flavour.is_empty() && release.contains(flavour);
-    // A distribution counts its kernels its own way: upstream's ranges say nothing of them.
+    // A distribution numbers its kernels in its own way, so upstream's ranges do not apply to them.
     let named = facts().kernels.iter().any(|fault| is_named(&fault.flavour));
     let has = |fault: &&KernelFault| {
-        let first = number::words(&fault.first);
-        let before = |fixed: &String| numbers < number::words(fixed);
+        let first = numbers(&fault.first);
+        let before = |fixed: &String| release_numbers < numbers(fixed);
         let mine = is_named(&fault.flavour) || fault.flavour.is_empty() && !named;
-        mine && numbers.get(..2) == first.get(..2)
-            && first <= numbers
+        mine && release_numbers.get(..2) == first.get(..2)
+            && first <= release_numbers
             && fault.fixed.as_ref().is_none_or(before)
     };
     facts().kernels.iter().filter(has).collect()
-}
-
-fn leaks_memory_cgroups(release: &str) -> bool {
-    release.starts_with("3.10.0-")
-        && number::words(release) < number::words(&facts().memory_cgroups_fixed)
 }
 
 #[cfg(test)]

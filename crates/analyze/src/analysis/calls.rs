@@ -1,4 +1,4 @@
-//! Failed calls to the runtime, as logged by the kubelet.
+//! Failed calls to the runtime, as the kubelet logs them.
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
@@ -56,8 +56,8 @@ impl Method {
         )
     }
 
-    /// Whether a kubelet waits for it as long as `runtimeRequestTimeout` says. It waits longer
-    /// for sandboxes that start and containers that stop.
+    /// Whether its timeout is the kubelet's `runtimeRequestTimeout`. Calls that start a sandbox or stop a
+    /// container have longer ones.
     pub fn waits_for_request_timeout(self) -> bool {
         !matches!(
             self,
@@ -66,7 +66,7 @@ impl Method {
     }
 }
 
-/// Methods, by texts in what a kubelet reports.
+/// Texts in the kubelet's messages, each with the method that it shows.
 static METHODS: LazyLock<Vec<(&str, Method)>> = LazyLock::new(|| {
     let each = facts().call_methods.iter();
     each.map(|(text, method)| (text.as_str(), crate::named(method)))
@@ -75,10 +75,10 @@ static METHODS: LazyLock<Vec<(&str, Method)>> = LazyLock::new(|| {
 
 /// Calls of one kind that timed out.
 #[derive(Clone, Debug, Default)]
-pub struct Late {
+pub struct TimedOut {
     /// The number of lines.
     pub lines: u64,
-    /// The containers or pods that they were about, and how often.
+    /// The containers or pods that they were about, and the number of lines about each.
     pub targets: BTreeMap<String, (u64, Culprit)>,
     /// The first lines.
     pub quotes: Vec<Quote>,
@@ -87,9 +87,9 @@ pub struct Late {
 /// All failed calls.
 #[derive(Debug, Default)]
 pub struct Calls {
-    /// By method.
-    pub late: BTreeMap<Method, Late>,
-    /// Whether some are of the dockershim, which asks dockerd.
+    /// The calls that timed out, by method.
+    pub late: BTreeMap<Method, TimedOut>,
+    /// Whether some are calls of the dockershim to dockerd.
     pub are_of_dockershim: bool,
 }
 
@@ -97,8 +97,7 @@ const MAX_NAMES: usize = 500;
 const MAX_QUOTES: usize = 3;
 
 impl Calls {
-    /// Adds a line about a failed call.
-    /// Returns the method and the target of the call if it timed out.
+    /// Reads a line about a failed call. Returns the method and the target if the call timed out.
     pub fn line(
         &mut self,
         line: &[u8],
@@ -108,7 +107,7 @@ impl Calls {
         let is_of_dockershim = has(line, "operation timeout");
         self.are_of_dockershim |= is_of_dockershim;
         let (_, method) = METHODS.iter().find(|(name, _)| has(line, name))?;
-        // A probe that takes longer than its own limit is everyday.
+        // Probes often exceed their own time limit.
         if has(line, "ExecSync") {
             return None;
         }
@@ -159,7 +158,7 @@ impl Calls {
     }
 }
 
-impl Late {
+impl TimedOut {
     fn add_target(&mut self, key: String, times: u64, culprit: Culprit) {
         if self.targets.len() < MAX_NAMES || self.targets.contains_key(&key) {
             let (count, known) = self.targets.entry(key).or_default();

@@ -1,4 +1,4 @@
-//! The chain of waits from one daemon to the next, as the dumps show it.
+//! The chain of waits from one daemon to the next, by their goroutine dumps.
 //!
 //! ```text
 //!   relist --call--> handler --lock--> its holder --process--> plugin --call--> agent --> kernel
@@ -9,7 +9,7 @@ use causes::finding::{MAX_HEADLINE, headline};
 use serde::Serialize;
 
 use crate::goroutines::{Group, Program, Wait, short};
-use crate::kernel::KernelStack;
+use crate::kernel::{KernelStack, cause_of_function};
 use crate::words::capital;
 
 /// One link of the chain.
@@ -18,7 +18,7 @@ use crate::words::capital;
 pub struct Link {
     /// The program.
     pub program: Option<String>,
-    /// The goroutine's number, if its header is there.
+    /// The goroutine's number; `None` if its header is missing.
     pub goroutine: Option<u64>,
     /// The function that it is in.
     pub function: String,
@@ -30,50 +30,51 @@ pub struct Link {
     pub line: u64,
 }
 
-/// The links, and a sentence about all of them.
+/// A chain: its links, and a sentence about all of them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Chain {
     /// The sentence.
     pub sentence: String,
-    /// From the kubelet inwards.
+    /// The links, from the kubelet to the culprit.
     pub links: Vec<Link>,
 }
 
-/// A chain, and the group in which it ends.
-pub(super) struct Found {
+/// A chain, with what the findings need of it.
+pub(super) struct FoundChain {
     pub(super) chain: Chain,
-    /// Its two ends, in a sentence that is short.
+    /// A short sentence about its two ends.
     pub(super) headline: String,
+    /// The index of the group in which it ends.
     pub(super) last: usize,
-    /// The kernel's own stack confirms it.
+    /// A kernel stack confirms it.
     pub(super) confirmed: bool,
 }
 
 /// Follows the waits; `None` if there are fewer than two links.
-pub(super) fn follow(groups: &[Group], kernel: &[(String, KernelStack)]) -> Option<Found> {
-    let mut way = vec![start(groups)?];
-    while let Some(next) = next(groups, *way.last()?, &way) {
-        way.push(next);
+pub(super) fn follow(groups: &[Group], kernel: &[(String, KernelStack)]) -> Option<FoundChain> {
+    let mut path = vec![start(groups)?];
+    while let Some(next) = next(groups, &path) {
+        path.push(next);
     }
-    let last = *way.last()?;
+    let last = *path.last()?;
     let in_kernel = in_kernel(&groups[last], kernel);
-    if way.len() < 2 && in_kernel.is_none() {
+    if path.len() < 2 && in_kernel.is_none() {
         return None;
     }
-    let before = |at: usize| at.checked_sub(1).map(|before| &groups[way[before]]);
-    let parts = way.iter().enumerate();
+    let before = |at: usize| at.checked_sub(1).map(|before| &groups[path[before]]);
+    let parts = path.iter().enumerate();
     let parts = parts.map(|(at, &index)| says(&groups[index], before(at)));
     let mut parts: Vec<String> = parts.collect();
     let stack = in_kernel.map(|(_, stack)| stack);
-    let end = end_of(&groups[last], before(way.len() - 1), stack);
-    let headline = shortest(&groups[way[0]], &end);
-    let mut links: Vec<Link> = way.iter().map(|&index| link(&groups[index])).collect();
+    let end = end_of(&groups[last], before(path.len() - 1), stack);
+    let headline = shortest(&groups[path[0]], &end);
+    let mut links: Vec<Link> = path.iter().map(|&index| link(&groups[index])).collect();
     if let Some((file, stack)) = in_kernel {
         parts.push(kernel_says(stack));
         links.push(kernel_link(file, stack));
     }
     let sentence = capital(parts.join("; ")) + ".";
-    Some(Found {
+    Some(FoundChain {
         chain: Chain { sentence, links },
         headline,
         last,
@@ -93,46 +94,44 @@ fn start(groups: &[Group]) -> Option<usize> {
     })
 }
 
-/// The CRI method that a client's stack is calling.
+/// The CRI method that the stack of a client calls.
 fn method(group: &Group) -> Option<&'static str> {
     let methods = facts().goroutines["methods"].iter().map(String::as_str);
     let mut methods = methods.filter(|method| calls_any(group, "clients", method));
     methods.next()
 }
 
-/// Whether the stack is the handler of such a call.
+/// Whether the stack is a handler of this CRI method.
 fn handles(group: &Group, method: &str) -> bool {
     calls_any(group, "handlers", method)
 }
 
-/// Whether one of these functions, of this method, is among the calls.
+/// Whether the stack has one of these functions of this CRI method; `functions` is a key of the facts.
 fn calls_any(group: &Group, functions: &str, method: &str) -> bool {
     let mut functions = facts().goroutines[functions].iter();
     functions.any(|function| group.calls(&function.replace("{method}", method)))
 }
 
-fn next(groups: &[Group], at: usize, way: &[usize]) -> Option<usize> {
-    let here = &groups[at];
+/// What the last group of the path waits for: among the groups that fit, one that waits for a lock or for
+/// something outside of its process, then the one that has waited longest.
+fn next(groups: &[Group], path: &[usize]) -> Option<usize> {
+    let here = &groups[*path.last()?];
     let best = |wanted: &dyn Fn(&Group) -> bool| {
-        let fitting = groups
-            .iter()
-            .enumerate()
-            .filter(|(index, group)| !way.contains(index) && !group.idle && wanted(group));
-        let rank = |group: &Group| {
-            (
-                group.wait == Wait::Lock || group.wait.is_outside(),
-                group.max_minutes,
-                group.count,
-            )
+        let fits = |index: &usize| {
+            let group = &groups[*index];
+            !path.contains(index) && !group.idle && wanted(group)
         };
-        fitting
-            .max_by_key(|(_, group)| rank(group))
-            .map(|(index, _)| index)
+        let fitting = (0..groups.len()).filter(fits);
+        fitting.max_by_key(|index| {
+            let group = &groups[*index];
+            let is_blocked = group.wait == Wait::Lock || group.wait.is_outside();
+            (is_blocked, group.max_minutes, group.count)
+        })
     };
     match here.wait {
         Wait::Rpc if here.program == Some(Program::CniPlugin) => {
-            best(&|group| group.program == Some(Program::CniAgent) && group.wait.is_outside())
-                .or_else(|| best(&|group| group.program == Some(Program::CniAgent)))
+            let agent = |group: &Group| group.program == Some(Program::CniAgent);
+            best(&|group| agent(group) && group.wait.is_outside()).or_else(|| best(&agent))
         }
         Wait::Rpc => match method(here) {
             Some(method) => best(&|group| handles(group, method)),
@@ -182,27 +181,22 @@ fn says(group: &Group, before: Option<&Group>) -> String {
         },
         _ if group.wait == Wait::Lock => {
             let lock = group.lock_type().map_or(function, short);
-            let role = if before.is_some() {
-                "its handler"
-            } else {
-                "a handler"
-            };
-            format!("{role} in {program} {waits_for_minutes} for the lock of {lock}")
+            let whose = if before.is_some() { "its" } else { "a" };
+            format!("{whose} handler in {program} {waits_for_minutes} for the lock of {lock}")
         }
         Some(before) if before.wait == Wait::Lock => {
-            let holding = group
-                .outermost_call_of(before.lock_type())
-                .map_or(function, short);
+            let holding = group.outermost_call_of(before.lock_type());
+            let holding = holding.map_or(function, short);
             format!(
                 "that lock is held by {goroutine} in {holding}, which {waits_for_minutes} for {waits}"
             )
         }
-        Some(before) if before.wait == Wait::Process && group.wait == Wait::Rpc => {
-            format!(
-                "that process is {program}, which {waits_for_minutes} for its agent ({function})"
-            )
-        }
         Some(before) if before.wait == Wait::Process => {
+            let waits = if group.wait == Wait::Rpc {
+                "its agent"
+            } else {
+                waits
+            };
             format!("that process is {program}, which {waits_for_minutes} for {waits} ({function})")
         }
         _ => {
@@ -217,7 +211,7 @@ fn program(group: &Group) -> String {
     program.unwrap_or_else(|| "a process".to_owned())
 }
 
-/// What a chain ends in: a program, and the function of it.
+/// What the chain ends in: a program, and its function.
 fn end_of(last: &Group, before: Option<&Group>, kernel: Option<&KernelStack>) -> [String; 2] {
     let program = program(last);
     if let Some(stack) = kernel {
@@ -233,7 +227,7 @@ fn end_of(last: &Group, before: Option<&Group>, kernel: Option<&KernelStack>) ->
     [program, function.to_owned()]
 }
 
-/// As much of the two ends as fits a headline: what is at the end, before how long it has lasted.
+/// A headline about the two ends. If it would be too long, the duration is left out first.
 fn shortest(first: &Group, [end, function]: &[String; 2]) -> String {
     let program = program(first);
     let method = method(first);
@@ -245,12 +239,12 @@ fn shortest(first: &Group, [end, function]: &[String; 2]) -> String {
     let whole = says(first, None);
     let is_call = first.is_relist() && method.is_some();
     let lasting = [format!("{whole} for {end}, in {function}")].into_iter();
-    let mut ways = lasting.filter(|_| is_call).chain([
+    let mut forms = lasting.filter(|_| is_call).chain([
         format!("{begin} for {end}, in {function}"),
         format!("{begin} for {end}"),
     ]);
-    let fits = |way: &String| way.chars().count() <= MAX_HEADLINE;
-    ways.find(fits).unwrap_or_else(|| headline(&whole))
+    let fits = |form: &String| form.chars().count() <= MAX_HEADLINE;
+    forms.find(fits).unwrap_or_else(|| headline(&whole))
 }
 
 fn link(group: &Group) -> Link {
@@ -264,7 +258,7 @@ fn link(group: &Group) -> Link {
     }
 }
 
-/// The kernel stack of the thread in which the last link waits.
+/// A kernel stack that shows the wait of the last link, and its input.
 fn in_kernel<'a>(
     last: &Group,
     kernel: &'a [(String, KernelStack)],
@@ -302,9 +296,7 @@ fn kernel_link(file: &str, stack: &KernelStack) -> Link {
 
 /// The function that shows what the kernel waits for, below those of the scheduler.
 fn shown_function(stack: &KernelStack) -> &str {
-    let known = stack
-        .functions
-        .iter()
-        .find(|name| crate::kernel::cause_of_function(name).is_some());
+    let mut functions = stack.functions.iter();
+    let known = functions.find(|name| cause_of_function(name).is_some());
     known.or(stack.functions.first()).map_or("", String::as_str)
 }

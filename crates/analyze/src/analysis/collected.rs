@@ -1,4 +1,4 @@
-//! Evidence by cause, in limited memory, from which findings are made.
+//! Collects the evidence for each cause, in limited memory, and makes findings from it.
 
 use std::collections::BTreeMap;
 
@@ -22,10 +22,11 @@ struct CauseEvidence {
     headline: Option<(Confidence, String)>,
     advice: Option<(Confidence, String)>,
     said: Vec<String>,
+    /// How many pieces of evidence exceed the limit.
     more: u64,
 }
 
-/// As many as a person reads.
+/// How many pieces of evidence a finding shows. A person reads no more.
 const MAX_QUOTES: usize = 12;
 
 impl Collected {
@@ -67,7 +68,8 @@ impl Collected {
         }
     }
 
-    /// Adds what the rules say of a row that was made of these lines; returns whether they say anything.
+    /// Adds the evidence that the rules find in a row, which was made from these lines. Returns whether there
+    /// is any.
     pub(super) fn add_row(&mut self, row: &TableRow, lines: &[Quote]) -> bool {
         let evidence = Rules::active().evidence(row);
         let is_any = !evidence.is_empty();
@@ -81,14 +83,14 @@ impl Collected {
         is_any
     }
 
-    /// Says in place of the cause's title what is known of this node. The surest sentence counts.
+    /// Sets the headline that replaces the title of the cause. The surest one counts.
     pub fn head(&mut self, cause: Cause, confidence: Confidence, headline: Option<String>) {
         if let Some(of_cause) = self.0.get_mut(&cause) {
             keep_surest(&mut of_cause.headline, confidence, headline);
         }
     }
 
-    /// Adds evidence to a cause for which there is some already.
+    /// Adds evidence for a cause, unless there is no other evidence for it.
     pub fn also(&mut self, cause: Cause, said: String) {
         if let Some(of_cause) = self.0.get_mut(&cause) {
             of_cause.say(said);
@@ -136,7 +138,7 @@ impl Collected {
     }
 }
 
-/// Of sentences that are equally sure, the first counts.
+/// Keeps the surer sentence; of equally sure ones, the first.
 fn keep_surest(
     kept: &mut Option<(Confidence, String)>,
     confidence: Confidence,

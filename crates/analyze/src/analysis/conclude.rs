@@ -1,4 +1,4 @@
-//! Derives the findings from all inputs.
+//! Derives the result of the analysis from the evidence of all inputs.
 
 use std::time::Duration;
 
@@ -16,13 +16,12 @@ use super::outages;
 use super::summary::summary;
 use super::unexplained;
 use super::{Analysis, Quote, Results};
-use crate::evidence::Evidence;
 use crate::goroutines::{self, Context, Goroutines, Group};
 use crate::kernel::{self, KernelStack};
 use crate::kind::Kind;
 use crate::metrics::{self, MetricsReading};
 use crate::ps;
-use crate::rules::{Of, Rules};
+use crate::rules::{CauseRule, Rules};
 use crate::series::{self, Pattern, PlegReading};
 use crate::table::TableRow;
 use crate::words::count;
@@ -60,11 +59,9 @@ pub(super) fn conclude(mut results: Results) -> Analysis {
     unexplained::conclude(&mut results);
     let (errors, other_errors) = errors::conclude(std::mem::take(&mut results.errors));
     let mut timeline = results.timeline;
-    timeline.sort_by(|one, other| {
-        let key = |quote: &Quote| (quote.time.is_none(), quote.time, quote.line);
-        key(one)
-            .cmp(&key(other))
-            .then_with(|| one.file.cmp(&other.file))
+    timeline.sort_by_cached_key(|quote| {
+        let file = quote.file.clone();
+        (quote.time.is_none(), quote.time, quote.line, file)
     });
     timeline.dedup();
     let mut findings = results.collected.findings();
@@ -102,10 +99,8 @@ pub(super) fn conclude(mut results: Results) -> Analysis {
 }
 
 fn read_series(results: &mut Results) -> Option<PlegReading> {
-    let is_kubelet = results
-        .inputs
-        .iter()
-        .any(|input| input.kind == Kind::KubeletLog);
+    let mut inputs = results.inputs.iter();
+    let is_kubelet = inputs.any(|input| input.kind == Kind::KubeletLog);
     let intervals = series::join_rotated(std::mem::take(&mut results.intervals));
     episodes::of_series(&intervals, &results.timeline, &mut results.episodes);
     (is_kubelet || !intervals.is_empty())
@@ -116,16 +111,15 @@ fn show_goroutines(
     groups: &[Group],
     total: u64,
     dropped: u64,
-    chain: Option<&chain::Found>,
+    chain: Option<&chain::FoundChain>,
 ) -> Option<Goroutines> {
     if total == 0 {
         return None;
     }
-    // The end of a chain blocks all of its links.
-    let at_the_end = chain.map(|found| &groups[found.last]);
-    let at_the_end = at_the_end.filter(|group| group.wait.is_outside());
     let mut holder = goroutines::likely(groups);
-    if let Some(group) = at_the_end {
+    // The end of a chain blocks all of its links.
+    let end = chain.map(|found| &groups[found.last]);
+    if let Some(group) = end.filter(|group| group.wait.is_outside()) {
         let mut end = goroutines::Holder::of(group);
         end.why += ", and all others in the chain wait for it";
         let likely = holder.filter(|holder| holder.goroutine == end.goroutine);
@@ -139,11 +133,11 @@ fn show_goroutines(
     })
 }
 
-/// Collects what single lines show; returns those that only name a release of the kernel.
+/// Collects the evidence of single lines. Returns the lines that only name a release of the kernel.
 fn collect_lines(results: &mut Results) -> Vec<(Cause, Quote)> {
     let mut releases = Vec::new();
     for (index, seen) in std::mem::take(&mut results.rules) {
-        let Of { cause, rule, .. } = &Rules::active().lines[index];
+        let CauseRule { cause, rule, .. } = &Rules::active().lines[index];
         let cause = *cause;
         let apart = seen.apart_seconds().zip(rule.apart_seconds);
         let are_too_few =
@@ -181,7 +175,7 @@ fn collect_lines(results: &mut Results) -> Vec<(Cause, Quote)> {
             results.collected.also(cause, said);
         }
         if let Some(first) = seen.quotes.into_iter().next() {
-            results.add_to_story(first);
+            results.add_to_timeline(first);
         }
     }
     releases
@@ -206,11 +200,9 @@ fn collect_releases(
 
 /// Whether the kernel reports that a runtime process itself is blocked. Then its shims are victims.
 fn is_of_blocked_runtime(stack: &KernelStack) -> bool {
-    let runtime = matches!(
-        stack.process.as_deref(),
-        Some("containerd" | "dockerd" | "crio")
-    );
-    runtime && stack.blocked_seconds.is_some()
+    let process = stack.process.as_deref();
+    let is_runtime = matches!(process, Some("containerd" | "dockerd" | "crio"));
+    is_runtime && stack.blocked_seconds.is_some()
 }
 
 fn collect_kernel_stacks(results: &mut Results) {
@@ -218,13 +210,11 @@ fn collect_kernel_stacks(results: &mut Results) {
     let is_locked_up = stacks.any(|(_, stack)| stack.locked_up_seconds.is_some());
     for (file, stack) in std::mem::take(&mut results.kernel) {
         // A process listing may contain the process of the stack.
-        let row = results
-            .rows
-            .iter()
-            .find(|(_, row)| Some(row.pid) == stack.pid);
+        let mut rows = results.rows.iter();
+        let row = rows.find(|(_, row)| Some(row.pid) == stack.pid);
         let process = row.map(|(_, row)| row.command.clone());
         let stack = KernelStack {
-            process: stack.process.clone().or(process),
+            process: stack.process.or(process),
             ..stack
         };
         // While a processor makes no progress, a waiting task may be its victim.
@@ -234,11 +224,8 @@ fn collect_kernel_stacks(results: &mut Results) {
             true => kernel::evidence(&stack),
             false => Vec::new(),
         };
-        if may_wait_for_it {
-            let most = |evidence: &mut Evidence| {
-                evidence.confidence = evidence.confidence.min(Confidence::Medium)
-            };
-            evidence.iter_mut().for_each(most);
+        for evidence in evidence.iter_mut().filter(|_| may_wait_for_it) {
+            evidence.confidence = evidence.confidence.min(Confidence::Medium);
         }
         if evidence.is_empty() {
             evidence = kernel::held_up(&stack);
@@ -252,36 +239,29 @@ fn collect_kernel_stacks(results: &mut Results) {
     }
 }
 
-/// Collects what listings of processes show; returns whether a runc and its `runc init` sleep.
+/// Collects the evidence of process listings. Returns whether a runc and its `runc init` sleep.
 fn collect_listings(results: &mut Results) -> bool {
     let mut is_runc_asleep = false;
     let runc = results.runc();
+    let late_lines = |method| results.calls.lines(method);
+    let late = late_lines(Method::RunPodSandbox) + late_lines(Method::StopPodSandbox);
     let rows = std::mem::take(&mut results.rows);
     for listing in rows.chunk_by(|(one, _), (other, _)| one == other) {
-        let file = results
-            .inputs
-            .get(listing[0].0)
-            .map(|input| input.path.clone());
+        let path = results.inputs[listing[0].0].path.clone();
         let rows: Vec<ps::Row> = listing.iter().map(|(_, row)| row.clone()).collect();
-        let calls = [Method::RunPodSandbox, Method::StopPodSandbox];
-        let late = calls
-            .iter()
-            .map(|method| results.calls.lines(*method))
-            .sum();
-        let path = file.as_deref().unwrap_or_default();
         for row in ps::tables(&rows, late, runc.as_deref()) {
-            results.row(path, &row);
+            results.row(&path, &row);
         }
         for evidence in ps::evidence(&rows) {
-            results.collected.add_evidence(path, evidence);
+            results.collected.add_evidence(&path, evidence);
         }
         is_runc_asleep |= ps::is_runc_asleep(&rows);
     }
     is_runc_asleep
 }
 
-/// Adds the evidence of table rows. Rows that count only beside other evidence are added last. Also
-/// limits the unexplained problems.
+/// Adds the evidence of table rows, last that of rows that count only beside other evidence. Also limits
+/// the unexplained problems.
 fn collect_tables(results: &mut Results) {
     let mut evidence = std::mem::take(&mut results.evidence);
     evidence.sort_by_key(|(_, evidence)| evidence.is_beside);
@@ -292,50 +272,43 @@ fn collect_tables(results: &mut Results) {
     results.troubles.truncate(MAX_TROUBLES);
 }
 
-/// How many unexplained problems are reported. Chosen: a person reads no more.
+/// How many unexplained problems are reported. A person reads no more.
 const MAX_TROUBLES: usize = 12;
 
-/// Collects what is known of all inputs together.
+/// Collects the evidence that all inputs show together.
 fn collect_of_all_inputs(
     results: &mut Results,
     pleg: Option<&PlegReading>,
     metrics: Option<&MetricsReading>,
 ) {
-    let mut rows = Vec::new();
     if let Some(pleg) = pleg {
         let is_restarted = pleg.pattern == Pattern::RestartLoop;
         let row = TableRow::new("pleg", 0).text("pattern", pleg.pattern.as_str());
         let row = row.number("intervals", pleg.intervals.len() as f64);
         let row = row.text("unit", is_restarted.then_some("kubelet.service"));
-        rows.push(row.text("reading", &*pleg.reading));
+        results.row("", &row.text("reading", &*pleg.reading));
     }
     if let Some((late, quote)) = results.lateness.take() {
-        let seconds = late.unsigned_abs() / 1_000_000_000;
-        let delay = TableRow::new("journal-delay", 0);
-        let delay = delay.text(
-            "late",
-            &*GoDuration(Duration::from_secs(seconds)).to_string(),
-        );
-        rows.push(delay.text("line", &*quote.to_string()));
+        let late = Duration::from_secs(late.unsigned_abs() / 1_000_000_000);
+        let late = GoDuration(late).to_string();
+        let row = TableRow::new("journal-delay", 0).text("late", &*late);
+        results.row("", &row.text("line", &*quote.to_string()));
     }
     if let Some(metrics) = metrics {
         let row = TableRow::new("relists", 0);
         let row = row.number("slowest-seconds", metrics.relist.p99_seconds);
         let row = row.number("discarded-events", metrics.discarded_events);
-        rows.push(row.text("reading", &*metrics.reading));
-    }
-    for row in rows {
-        results.row("", &row);
+        results.row("", &row.text("reading", &*metrics.reading));
     }
     collect_tables(results);
 }
 
-/// A chain with more links than this makes its end certain. Chosen: fewer links may be a coincidence of
-/// goroutines that wait for the same kind of lock.
+/// A chain with more links than this makes its end certain. With fewer links, goroutines may wait for the
+/// same kind of lock by coincidence.
 const SURE_AFTER_LINKS: usize = 3;
 
 /// A complete chain is stronger evidence than its links.
-fn collect_chain(results: &mut Results, chain: Option<&chain::Found>, groups: &[Group]) {
+fn collect_chain(results: &mut Results, chain: Option<&chain::FoundChain>, groups: &[Group]) {
     let Some(found) = chain else {
         return;
     };

@@ -1,4 +1,4 @@
-//! From lines to episodes, for a timeline.
+//! Makes episodes from lines, for a timeline.
 //!
 //! ```text
 //!   a call that timed out ------\
@@ -23,18 +23,18 @@ use crate::output::NotReady;
 use crate::rules::{Found, Interest};
 use crate::series::Interval;
 
-/// Further nodes are not distinguished.
+/// How many nodes in one input are distinguished.
 pub(super) const MAX_HOSTS: usize = 16;
 
-/// For how long a kubelet waits for a list or a status: `runtimeRequestTimeout`, by default.
+/// The default of `runtimeRequestTimeout`: how long a kubelet waits for a list or a status.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// Since when the kubelet says that its node is not ready, by node.
+/// The open NotReady episode of each node, by what its kubelet logs.
 #[derive(Debug, Default)]
 pub(super) struct Readiness(BTreeMap<Vec<u8>, Episode>);
 
 impl Readiness {
-    /// A line about a node's readiness, or about a start.
+    /// Reads a line about a node's readiness, or about a start.
     pub(super) fn line(
         &mut self,
         node: &[u8],
@@ -76,7 +76,7 @@ impl Readiness {
             .insert(node.to_owned(), episode.written(quote.source()));
     }
 
-    /// The input ends at this time: those that have not ended.
+    /// The episodes that are still open when the input ends, at this time.
     pub(super) fn end(self, last: Option<WallTime>) -> impl Iterator<Item = Episode> {
         let open = self.0.into_values();
         open.map(move |episode| episode.seen_until(last))
@@ -93,7 +93,7 @@ impl Quote {
     }
 }
 
-/// A call of this method timed out at the quote's time.
+/// The episode of a call that timed out at the quote's time.
 pub(super) fn late_call(method: Method, target: Culprit, quote: Quote) -> Option<Episode> {
     let call = method.name()?;
     let to = quote.time?;
@@ -109,7 +109,7 @@ pub(super) fn late_call(method: Method, target: Culprit, quote: Quote) -> Option
     Some(episode.about(target).written(quote.source()))
 }
 
-/// The kernel reported at the quote's time that a task was blocked.
+/// The episode of a task that the kernel reported as blocked at the quote's time.
 pub(super) fn blocked(task: KernelStack, quote: Quote) -> Option<Episode> {
     let to = quote.time?;
     let from = to.before(Duration::from_secs(task.blocked_seconds.unwrap_or(0)));
@@ -120,7 +120,7 @@ pub(super) fn blocked(task: KernelStack, quote: Quote) -> Option<Episode> {
     Some(episode.about(culprit).written(quote.source()))
 }
 
-/// The conditions of a node show that it was not Ready.
+/// The episode of a node whose conditions show that it was not Ready.
 pub(super) fn not_ready(seen: &NotReady, file: &str) -> Episode {
     let nanos = seen.since.as_unix_nanos();
     let quote = Quote::new(file, seen.line, Some(nanos), seen.text.as_bytes());
@@ -129,6 +129,7 @@ pub(super) fn not_ready(seen: &NotReady, file: &str) -> Episode {
     episode.written(quote.source())
 }
 
+/// A line that supports a cause.
 pub(super) fn sign(cause: Cause, culprit: Culprit, quote: Quote) -> Option<Episode> {
     let title = cause.about().title.as_str();
     let episode = Episode::at(quote.time?, What::Sign { cause }, title);
@@ -137,14 +138,11 @@ pub(super) fn sign(cause: Cause, culprit: Culprit, quote: Quote) -> Option<Episo
 
 /// Intervals in which a kubelet reported that its PLEG was not healthy.
 pub(super) fn of_series(intervals: &[Interval], quotes: &[Quote], to: &mut Collector) {
-    let time = |nanos: i64| WallTime::from_unix_nanos(nanos);
+    let time = WallTime::from_unix_nanos;
     let first_line = |start| quotes.iter().find(|quote| quote.time == Some(start));
     for interval in intervals.iter().filter(|interval| !interval.is_startup()) {
-        let Some((start, end)) = interval
-            .start
-            .and_then(time)
-            .zip(interval.end.and_then(time))
-        else {
+        let times = [interval.start, interval.end].map(|nanos| nanos.and_then(time));
+        let [Some(start), Some(end)] = times else {
             continue;
         };
         let ended = |end| Some(end).filter(|_| interval.closed);
@@ -172,8 +170,8 @@ pub(super) fn of_series(intervals: &[Interval], quotes: &[Quote], to: &mut Colle
     }
 }
 
-/// All of them in order of time. Lines that show a cause count only if the cause was found: some
-/// are common at every start.
+/// All episodes in order of time, and the number of those that were dropped. Lines that support a cause are
+/// left out unless the cause was found, because some are common at every start.
 pub(super) fn conclude(all: Collector, findings: &[Finding]) -> (Vec<Episode>, u64) {
     let found: BTreeSet<Cause> = findings.iter().map(|finding| finding.cause).collect();
     let (mut all, dropped) = all.sorted();

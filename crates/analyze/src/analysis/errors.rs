@@ -8,9 +8,9 @@ use serde::Serialize;
 
 use crate::line::{after, first_chars, klog, lossy, until};
 
-/// Further kinds of errors are only counted.
+/// The lines of further kinds are only counted.
 const MAX_KINDS: usize = 200;
-/// The bytes of a message that distinguish kinds where no place in the source does.
+/// How many bytes of a message distinguish its kind, if the line does not show a place in the source.
 const KIND_BYTES: usize = 40;
 const MAX_MESSAGE_CHARS: usize = 160;
 
@@ -18,7 +18,7 @@ const MAX_MESSAGE_CHARS: usize = 160;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LoggedError {
-    /// The message of the first.
+    /// The message of the first error.
     pub message: String,
     /// Its file and line.
     pub first: String,
@@ -35,7 +35,7 @@ pub(super) struct Errors {
 }
 
 impl Errors {
-    /// A line of a log whose level is error or fatal.
+    /// Reads a log line whose level is error or fatal.
     pub(super) fn line(&mut self, body: &[u8], place: impl FnOnce() -> String) {
         let (kind, message) = match klog::parse(body) {
             Some(klog) if klog.place.is_empty() => (start(klog.message), klog.message),
@@ -47,17 +47,17 @@ impl Errors {
                 (start(message), message)
             }
         };
-        self.add(kind, 1, || LoggedError {
-            message: {
-                let message = lossy(&message[..message.len().min(MAX_MESSAGE_CHARS * 4)]);
-                first_chars(&redact(&message), MAX_MESSAGE_CHARS).to_owned()
-            },
-            first: place(),
-            lines: 1,
+        self.add(kind, 1, || {
+            let message = lossy(&message[..message.len().min(MAX_MESSAGE_CHARS * 4)]);
+            LoggedError {
+                message: first_chars(&redact(&message), MAX_MESSAGE_CHARS).to_owned(),
+                first: place(),
+                lines: 1,
+            }
         });
     }
 
-    /// Takes in those of another input.
+    /// Adds the errors of another input.
     pub(super) fn absorb(&mut self, other: Self) {
         self.others += other.others;
         for (kind, error) in other.kinds {
@@ -66,7 +66,7 @@ impl Errors {
         }
     }
 
-    /// Counts lines of a kind; the first of a kind gives what is shown of it.
+    /// Counts lines of a kind; `first` makes what is shown of a new kind.
     fn add(&mut self, kind: &[u8], lines: u64, first: impl FnOnce() -> LoggedError) {
         if let Some(known) = self.kinds.get_mut(kind) {
             known.lines += lines;
@@ -85,7 +85,7 @@ pub(super) fn conclude(errors: Errors) -> (Vec<LoggedError>, u64) {
     (kinds, errors.others)
 }
 
-/// Up to where a message differs from one line to the next.
+/// The start of a message, up to the first digit: what follows differs from line to line.
 fn start(message: &[u8]) -> &[u8] {
     let start = &message[..message.len().min(KIND_BYTES)];
     let digit = start.iter().position(u8::is_ascii_digit);

@@ -1,4 +1,4 @@
-//! A line may repeat any text of any rule as often as it has room for it.
+//! Tests that a long line takes time in proportion to its length, whichever text of a rule it repeats.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -18,7 +18,7 @@ const SHORTER: usize = 4;
 /// grow by the square of it.
 const MAX_GROWTH: u32 = 2 * SHORTER as u32;
 
-/// Below this time, caches and not the line decide.
+/// Shorter times depend on caches more than on the line.
 const TOO_SHORT: Duration = Duration::from_millis(40);
 
 fn analyzed(line: &[u8]) -> Duration {
@@ -30,7 +30,7 @@ fn analyzed(line: &[u8]) -> Duration {
     processor_time() - begun
 }
 
-/// How long this thread has run, whatever else the machine does.
+/// The processor time of this thread, which does not depend on other work on the machine.
 fn processor_time() -> Duration {
     let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
     let nanos = text.split(' ').next().unwrap();
@@ -42,7 +42,7 @@ fn repeated(head: &str, text: &str, length: usize) -> Vec<u8> {
     head.bytes().chain(repeats).take(length).collect()
 }
 
-/// Other work on the machine only makes it longer.
+/// The shortest of three measurements: disturbances only make them longer.
 fn shortest(work: impl Fn() -> Duration) -> Duration {
     (0..3).map(|_| work()).min().unwrap_or_default()
 }

@@ -4,10 +4,10 @@
 
 use crate::kind::Writer;
 
-/// Longer line heads are not shared by many lines.
+/// The maximum length of a head. Longer ones are not shared by many lines.
 const MAX_HEAD_BYTES: usize = 256;
 
-/// In a journal, the lines of a few writers and severities alternate.
+/// How many heads are kept. In a journal, the lines of a few writers and severities alternate.
 const MAX_HEADS: usize = 6;
 
 /// The heads of the last lines that no rule matched.

@@ -27,21 +27,12 @@ use crate::series::{Interval, Intervals};
 
 #[derive(Clone, Copy)]
 pub(super) struct Line<'a> {
-    /// With its prefixes.
+    /// The line with its prefixes.
     pub(super) text: &'a [u8],
-    /// What its prefixes say, and the rest of it.
+    /// What its prefixes show, and the rest of the line.
     pub(super) carried: Carried<'a>,
+    /// The rules and other texts that were found in it.
     pub(super) found: &'a Found,
-}
-
-impl<'a> Line<'a> {
-    pub(super) fn new(text: &'a [u8], carried: Carried<'a>, found: &'a Found) -> Self {
-        Self {
-            text,
-            carried,
-            found,
-        }
-    }
 }
 
 #[derive(Debug, Default)]
@@ -50,15 +41,18 @@ pub(super) struct Input {
     pub(super) results: Results,
     pub(super) lines: u64,
     pub(super) unread: u64,
+    /// The number of lines of each kind.
     kinds: [u64; Kind::COUNT],
-    /// How many of them also have the form of a log: people write of what they read, too.
+    /// How many of these lines have the form of a log. The others were recognised only by their words.
     formed: [u64; Kind::COUNT],
     pub(super) calendar: Calendar,
-    /// A time that is more complete than those at the start of the series.
+    /// A time with a year, read after times without one.
     pub(super) learnt_late: Option<Stamp>,
     /// The time of the first line that has one.
     pub(super) first: Option<Stamp>,
+    /// The time of the last line that has one.
     pub(super) last: Option<Stamp>,
+    /// The value of `last` before the current line.
     pub(super) before: Option<Stamp>,
     pub(super) hosts: Vec<(Vec<u8>, Intervals)>,
     pub(super) stacks: StackReader,
@@ -69,9 +63,9 @@ pub(super) struct Input {
     pub(super) output: OutputReader,
     /// The number and the text of the last line that was not recognised.
     pub(super) unread_line: Option<(u64, Vec<u8>)>,
-    /// The previous line was klog's, whose messages may span several lines.
+    /// The previous line was in klog's format, whose messages may span several lines.
     pub(super) in_klog: bool,
-    /// When the kubelet last said that it starts.
+    /// When the kubelet last started, by its log.
     pub(super) started: Option<i64>,
     pub(super) outages: Outages,
     pub(super) services: Services,
@@ -91,18 +85,18 @@ impl Input {
         }
     }
 
-    /// A line was read as one of this kind.
+    /// Counts a line of this kind.
     pub(super) fn read_as(&mut self, kind: Kind) {
         self.kinds[kind as usize] += 1;
     }
 
-    /// A line was read as one of this kind of log, and not only for its words.
+    /// Counts a line of this kind that has the form of a log.
     pub(super) fn read_by_form_as(&mut self, kind: Kind) {
         self.read_as(kind);
         self.formed[kind as usize] += 1;
     }
 
-    /// This many lines that were counted as unread are of this kind after all.
+    /// Counts lines of this kind that were first counted as unread.
     pub(super) fn read_after_all(&mut self, kind: Kind, lines: u64) {
         self.unread = self.unread.saturating_sub(lines);
         self.kinds[kind as usize] += lines;
@@ -130,7 +124,7 @@ impl Input {
         let most = read.max_by_key(|&(count, kind)| (count, formed(kind), std::cmp::Reverse(kind)));
         let (is_output, output) = (self.output.saw_command(), Kind::ToolOutput as usize);
         match most {
-            // crictl logs as the kubelet does, and then prints the error.
+            // crictl logs in the kubelet's format before it prints an error.
             Some((count, Kind::KubeletLog)) if is_output && self.kinds[output] == count => {
                 Kind::ToolOutput
             }
@@ -163,7 +157,7 @@ impl Input {
         self.drain();
         let mut results = std::mem::take(&mut self.results);
         results.groups.add_unlisted(self.profile.unlisted());
-        // Of one input alone.
+        // In its own results, this input has the index 0.
         let rows = self.ps.take_rows().into_iter().map(|row| (0, row));
         results.rows.extend(rows);
         results.samples.extend_from_slice(self.metrics.samples());
@@ -178,7 +172,7 @@ impl Input {
         let first = self.first.and_then(|stamp| self.calendar.resolve(&stamp));
         let mut from = first.or(last).and_then(WallTime::from_unix_nanos);
         let mut until = last.and_then(WallTime::from_unix_nanos);
-        for episode in std::mem::take(&mut self.readiness).end(until) {
+        for episode in self.readiness.end(until) {
             results.episodes.add(episode);
         }
         results.episodes.shift(correction);
@@ -191,7 +185,7 @@ impl Input {
             until = until.max(Some(seen.since.max(seen.reported)));
             results.episodes.add(episodes::not_ready(&seen, &self.path));
         }
-        for (_, intervals) in std::mem::take(&mut self.hosts) {
+        for (_, intervals) in self.hosts {
             results.around.starts += intervals.starts();
             let (mut intervals, dropped) = intervals.end(last);
             let shift = |interval: &mut Interval| interval.shift(correction);
@@ -209,18 +203,20 @@ impl Input {
             let place = || format!("{}:{}", self.path, error.line);
             results.errors.line(error.says.as_bytes(), place);
         }
-        for row in self.services.take_over() {
+        let (recovered, failing) = self.services.end();
+        for row in recovered {
             results.row(&self.path, &row);
         }
-        for (line, says) in self.services.end() {
+        for (line, says) in failing {
             results.trouble(&self.path, line, &says);
         }
-        let repeated = self.repeated.end_of_rules(self.lines, last);
-        for (rule, seen) in self.stalls.end().chain(repeated) {
+        let (rules, failures) = self.repeated.end(self.lines, last);
+        for (rule, seen) in self.stalls.end().chain(rules) {
             results.rules.entry(rule).or_default().absorb(seen);
         }
-        for (failure, lines, line) in self.repeated.end(self.lines, last) {
-            results.failed(failure, lines, || format!("{}:{line}", self.path));
+        for counter in failures {
+            let place = || format!("{}:{}", self.path, counter.line);
+            results.failed(counter.failure, counter.lines, place);
         }
         if let Some(mut outage) = self.outages.end(last) {
             outage.shift(correction);

@@ -1,4 +1,4 @@
-//! Lines of JSON: klog's and the runtimes' own, and what Docker and the journal carry lines in.
+//! Lines of JSON: those of klog and of runtimes, and those in which Docker and the journal carry other lines.
 
 use std::sync::LazyLock;
 
@@ -13,32 +13,32 @@ use crate::line::prefix::Carried;
 use crate::line::stamp::Stamp;
 use crate::rules::{Interest, LineSearch};
 
-// The names of fields by which lines of JSON are distinguished, which are searched in every one.
+// Field names that distinguish lines of JSON. Every line of JSON is searched for them.
 static TS: LazyLock<Finder> = LazyLock::new(|| Finder::new("\"ts\":"));
 static MSG: LazyLock<Finder> = LazyLock::new(|| Finder::new("\"msg\":"));
 static CALLER: LazyLock<Finder> = LazyLock::new(|| Finder::new("\"caller\":"));
 static LEVEL: LazyLock<Finder> = LazyLock::new(|| Finder::new("\"level\":"));
 static MESSAGE: LazyLock<Finder> = LazyLock::new(|| Finder::new("\"message\":"));
 
-/// Where the names of fields are looked for.
+/// How many bytes of a line are searched for field names.
 const MAX_HEAD: usize = 400;
 const MAX_HEAD_WITH_ERROR: usize = 4096;
 
-/// No number of a time is longer, including the byte that ends it.
+/// The maximum length of a number that is a time, with the byte that ends it.
 const MAX_NUMBER_BYTES: usize = 24;
 
 impl Input {
-    /// A line of JSON: a log, or the carrier of one.
+    /// Reads a line of JSON; returns whether it is a log line, or carries one.
     pub(super) fn json(&mut self, mut line: Line<'_>, depth: u8) -> bool {
         let Line { carried, found, .. } = line;
         let body = carried.body;
-        // An error is as long as it likes, and a runtime's is often the first field.
+        // An error may be long, and in a runtime's log it is often the first field.
         let head = match body.starts_with(b"{\"error\":") {
             true => MAX_HEAD_WITH_ERROR,
             false => MAX_HEAD,
         };
         let near = &body[..body.len().min(head)];
-        // Where the name of a field ends.
+        // The position behind the name of a field.
         let end_of = |name: &Finder| Some(name.find(near)? + name.needle().len());
         // Docker's own field is the first; the journal sorts its fields by name.
         if body.starts_with(b"{\"log\":\"") || found.is(Interest::Carrier) {
@@ -68,7 +68,7 @@ impl Input {
             _ => line.carried.time = time_of_json(body).or(carried.time),
         }
         self.log(&line, writer);
-        // The time must have its end in the head.
+        // The head must include the end of the time.
         let end = end.max(ts.map_or(0, |ts| ts + MAX_NUMBER_BYTES));
         if depth == 0
             && let Some(rest) = body.get(end..)
@@ -79,7 +79,7 @@ impl Input {
         true
     }
 
-    /// Docker's log files and the journal's own JSON.
+    /// Reads the line that a line of Docker's log files or of the journal's JSON carries.
     fn carrier(&mut self, outer: &Carried, depth: u8) -> bool {
         let Ok(value) = serde_json::from_slice::<Value>(outer.body) else {
             return false;

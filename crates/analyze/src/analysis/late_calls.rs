@@ -1,7 +1,7 @@
 //! Calls that timed out, as rows of a table: which method is late, and which others are not.
 
 use super::Results;
-use super::calls::{Calls, Late, Method};
+use super::calls::{Calls, Method, TimedOut};
 use crate::table::TableRow;
 use crate::words::count;
 
@@ -20,7 +20,7 @@ pub(super) fn conclude(results: &mut Results) {
     }
 }
 
-fn row(method: Method, late: &Late, calls: &Calls) -> TableRow {
+fn row(method: Method, late: &TimedOut, calls: &Calls) -> TableRow {
     let late_lines = |method| calls.lines(method) as f64;
     let most = late.most();
     let id = most.and_then(|culprit| culprit.id.as_deref());
@@ -37,7 +37,7 @@ fn row(method: Method, late: &Late, calls: &Calls) -> TableRow {
         .text("dockershim", calls.are_of_dockershim.then_some("yes"))
 }
 
-fn lines(late: &Late) -> String {
+fn lines(late: &TimedOut) -> String {
     let lines = count(late.lines, "line");
     match late.targets.len() {
         _ if late.lines == 1 => lines,

@@ -1,11 +1,11 @@
-//! What a log line contains: rules, points of the series, failed calls.
+//! Reads a log line: the rules that match it, points of the series, failed calls.
 
 use causes::facts::facts;
 
 use super::episodes::MAX_HOSTS;
 use super::input::{Input, Line};
 use super::results::MAX_QUOTES;
-use super::{Quote, Results, episodes, names, outages};
+use super::{Quote, episodes, names, outages};
 use crate::kind::{Kind, Writer};
 use crate::line::forms::{
     is_event_message, is_logrus_on_a_terminal, is_of_build, is_of_command, is_of_kernel,
@@ -13,12 +13,13 @@ use crate::line::forms::{
 use crate::line::pasted::begins_log_line;
 use crate::line::prefix::Carried;
 use crate::line::stamp::{self, Stamp};
-use crate::line::{after, has, klog};
+use crate::line::{after, has, klog, lossy};
 use crate::rules::{Counted, FATAL, Failure, Found, Interest, Rules};
 use crate::series::{Intervals, SECOND, Said};
 
-/// Until the API server and the pods of the network run, which a kubelet starts itself.
-const LASTS_AT_A_START: i64 = 60 * SECOND;
+/// How long some failures are usual after the start of a kubelet: it may have to start the API server and
+/// the pods of the network itself.
+const USUAL_AFTER_START: i64 = 60 * SECOND;
 
 /// The kind of a line of this writer. Without the form of a log, a command may have printed the line, or
 /// it is the message of an event.
@@ -36,7 +37,7 @@ fn kind_of(writer: Option<Writer>, line: &Line<'_>) -> Kind {
     }
 }
 
-/// Whether a log's form shows the writer of the line, and not only its words.
+/// Whether the line has the form of a log. Otherwise only its words show the writer.
 fn has_form(carried: &Carried) -> bool {
     let body = carried.body;
     carried.time.is_some()
@@ -71,11 +72,11 @@ impl Input {
             let time = || carried.time.and_then(|stamp| self.calendar.resolve(&stamp));
             self.stalls.line(line.text, time);
         }
-        if writer == Some(Writer::Kubelet) && found.is_nothing() {
-            self.results.around.other_lines += 1;
-        }
-        if writer == Some(Writer::Kubelet) && inner.is_some_and(|inner| inner.starts_with(b"F")) {
-            self.failed(&FATAL);
+        if writer == Some(Writer::Kubelet) {
+            self.results.around.other_lines += u64::from(found.is_nothing());
+            if inner.is_some_and(|inner| inner.starts_with(b"F")) {
+                self.failed(&FATAL);
+            }
         }
         let is_error = match inner {
             Some(inner) => matches!(inner[0], b'E' | b'F'),
@@ -83,18 +84,16 @@ impl Input {
         };
         if is_error {
             let body = inner.unwrap_or(carried.body);
-            let (path, number) = (&self.path, self.lines);
-            self.results
-                .errors
-                .line(body, || format!("{path}:{number}"));
+            let place = || format!("{}:{}", self.path, self.lines);
+            self.results.errors.line(body, place);
         }
         if !found.is_nothing() {
             self.relevant(line, inner);
         }
     }
 
-    /// An irrelevant line of this writer was read.
-    pub(super) fn nothing_of(&mut self, writer: Writer) {
+    /// Counts a line of this writer that no rule matches.
+    pub(super) fn irrelevant_line(&mut self, writer: Writer) {
         self.read_as(writer.kind());
         self.outages.other_line();
         if writer == Writer::Kubelet {
@@ -102,26 +101,27 @@ impl Input {
         }
     }
 
-    /// Whether a line has contained the year.
+    /// Whether a line contained the year.
     pub(super) fn knows_year(&self) -> bool {
         self.calendar.has_year() || self.learnt_late.is_some()
     }
 
-    /// The line's own time, and its carrier's.
+    /// Learns the time of a line: that of its klog header `inner`, or else that of its carrier.
     pub(super) fn learn_time(&mut self, carried: &Carried, inner: Option<&[u8]>) {
-        if let Some(inner) = inner {
-            let of_klog = Stamp::of_klog(inner.get(1..).unwrap_or_default());
-            let stamp = of_klog.map(|stamp| match &carried.time {
-                Some(carrier) => stamp.carried_by(carrier),
-                None => stamp,
-            });
-            self.last = stamp.or(self.last);
-        } else {
-            self.last = carried.time.or(self.last);
-        }
+        let time = match inner {
+            Some(inner) => {
+                let of_klog = Stamp::of_klog(inner.get(1..).unwrap_or_default());
+                of_klog.map(|stamp| match &carried.time {
+                    Some(carrier) => stamp.carried_by(carrier),
+                    None => stamp,
+                })
+            }
+            None => carried.time,
+        };
+        self.last = time.or(self.last);
     }
 
-    /// A line that shows something; `inner` is klog's part of it.
+    /// Reads a relevant line; `inner` is the part that begins with a klog header.
     pub(super) fn relevant(&mut self, whole: &Line<'_>, inner: Option<&[u8]>) {
         let Line {
             text: line,
@@ -141,17 +141,17 @@ impl Input {
         if found.is(Interest::Start) {
             self.started = time.or(self.started);
         }
-        // The kubelet reports this once the runtime has returned no status for half a minute.
+        // The kubelet reports this when the runtime has not returned its status for half a minute.
         let says_down = found.is(Interest::Connection) && has(line, "container runtime is down");
         self.results.around.runtime_down |= says_down;
         for &index in &found.rules {
             let rule = &Rules::active().lines[index].rule;
-            if rule.usual_at_start && self.has_started_within(LASTS_AT_A_START, time) {
+            if rule.usual_at_start && self.has_started_within(USUAL_AFTER_START, time) {
                 continue;
             }
             let seen = match self.stalls.of(index, line, time) {
                 Some(stall) => stall,
-                None if rule.until_over => self.repeated.of(index, self.lines, time),
+                None if rule.until_over => self.repeated.of_rule(index, self.lines, time),
                 None => self.results.rules.entry(index).or_default(),
             };
             seen.line(time);
@@ -163,9 +163,11 @@ impl Input {
                 seen.name(names::in_line(line));
             }
         }
-        let causes = found.causes.iter();
-        let signs = causes.filter_map(|&it| episodes::sign(it, names::in_line(line), quote()));
-        signs.for_each(|episode| self.results.episodes.add(episode));
+        for cause in found.causes() {
+            if let Some(sign) = episodes::sign(cause, names::in_line(line), quote()) {
+                self.results.episodes.add(sign);
+            }
+        }
         let is_a_try = self.output.tries_defaults() && has(line, "dockershim.sock");
         if found.is(Interest::Connection) && !is_a_try && outages::is_about_the_runtime(line) {
             self.outages.complaint(line, time, quote);
@@ -177,55 +179,50 @@ impl Input {
         if found.is(Interest::Answered) {
             self.outages.answered();
         }
-        let Results {
-            calls,
-            around,
-            episodes,
-            ..
-        } = &mut self.results;
-        self.readiness.line(carried.host, found, quote, episodes);
-        if found.is(Interest::Call) {
-            let late = calls.line(line, around, quote);
-            let late =
-                late.and_then(|(method, target)| episodes::late_call(method, target, quote()));
-            late.into_iter().for_each(|episode| episodes.add(episode));
+        let results = &mut self.results;
+        self.readiness
+            .line(carried.host, found, quote, &mut results.episodes);
+        if found.is(Interest::Call)
+            && let Some((method, target)) = results.calls.line(line, &mut results.around, quote)
+            && let Some(episode) = episodes::late_call(method, target, quote())
+        {
+            results.episodes.add(episode);
         }
         let is_of_series = found.is(Interest::Pleg) || found.is(Interest::Start);
         if is_of_series && self.series(whole, inner, time) {
-            self.results.add_to_story(quote());
+            self.results.add_to_timeline(quote());
         }
         self.lateness(carried, inner, quote);
     }
 
+    /// Whether the kubelet started less than `span` nanoseconds before this time.
     pub(super) fn has_started_within(&self, span: i64, time: Option<i64>) -> bool {
-        let since = time
-            .zip(self.started)
-            .map(|(time, started)| time.saturating_sub(started));
-        since.is_some_and(|since| (0..span).contains(&since))
+        let times = time.zip(self.started);
+        times.is_some_and(|(time, started)| (0..span).contains(&time.saturating_sub(started)))
     }
 
-    /// This line shows that something failed.
+    /// Adds a failure that this line shows.
     pub(super) fn failed(&mut self, failure: &'static Failure) {
         let place = || format!("{}:{}", self.path, self.lines);
         self.results.failed(failure, 1, place);
     }
 
-    /// What this line, of this time, shows of failures.
+    /// Adds the failure that a line shows, unless it is usual or has to be repeated.
     fn failure(&mut self, line: &[u8], time: Option<i64>, found: &Found) {
         if found.is(Interest::Ready) || found.is(Interest::Registered) {
-            self.repeated.is_over();
+            self.repeated.end_lasting();
         }
         let Some(failure) = found.failure else {
             return;
         };
         let is_of_a_start = failure.counted == Counted::UntilOver
-            && self.has_started_within(LASTS_AT_A_START, time);
+            && self.has_started_within(USUAL_AFTER_START, time);
         if !is_of_a_start && !self.repeated.line(failure, line, self.lines, time) {
             self.failed(failure);
         }
     }
 
-    /// Adds to the series of the line's node; returns whether an interval begins.
+    /// Adds a point to the series of the line's node; returns whether an interval begins.
     fn series(&mut self, line: &Line<'_>, inner: Option<&[u8]>, time: Option<i64>) -> bool {
         let Line { carried, found, .. } = line;
         let (before, calendar) = (self.before, self.calendar);
@@ -240,13 +237,11 @@ impl Input {
         if found.is(Interest::Start) {
             intervals.started(time);
         }
-        let said = found
-            .is(Interest::Pleg)
-            .then(|| Said::of(line.text))
-            .flatten();
+        let said = Said::of(line.text).filter(|_| found.is(Interest::Pleg));
         said.is_some_and(|said| intervals.point(time, said, silence))
     }
 
+    /// The series of this node. Nodes beyond the limit share one series.
     fn intervals(&mut self, host: &[u8]) -> &mut Intervals {
         let find = |hosts: &[(Vec<u8>, Intervals)], host: &[u8]| {
             hosts.iter().position(|(known, _)| known == host)
@@ -264,8 +259,8 @@ impl Input {
         &mut self.hosts[at].1
     }
 
-    /// The year and the zone, where a message has them. Once a line has a time by another year,
-    /// all of the input must have the same, so the right one is put in at the end.
+    /// Learns the year and the zone from a message. If other lines were read before with an assumed year,
+    /// the correction is applied to all of them at the end.
     fn learn_calendar(&mut self, line: &[u8], is_first: bool) {
         let leads = facts().lines["calendar"].iter().map(String::as_str);
         let mut leads = leads.chain(["time=\""]);
@@ -278,12 +273,12 @@ impl Input {
         }
     }
 
-    /// If the journal's time is later than the line's own, the journal was starved, too.
+    /// Notes by how much the journal's time is later than the line's own: then the journal was starved, too.
     fn lateness(&mut self, carried: &Carried, inner: Option<&[u8]>, quote: impl Fn() -> Quote) {
         let (Some(carrier), Some(own), Some(_)) = (carried.time, self.last, inner) else {
             return;
         };
-        // Both are in the node's own time, unless they differ by whole half hours.
+        // Both are local times, unless they differ by whole half hours.
         if carrier.day.is_none() || carrier.day != own.day {
             return;
         }
@@ -298,12 +293,9 @@ impl Input {
     }
 }
 
-/// The writer's process, by its carrier or by klog.
+/// The writer's process id, by its carrier or by klog; 0 if neither shows it.
 fn pid(carried: &Carried, inner: Option<&[u8]>) -> u32 {
-    let carrier = std::str::from_utf8(carried.pid)
-        .ok()
-        .and_then(|pid| pid.parse().ok());
-    carrier
-        .or_else(|| inner.and_then(klog::parse).map(|klog| klog.pid))
-        .unwrap_or(0)
+    let of_carrier = lossy(carried.pid).parse().ok();
+    let of_klog = || Some(klog::parse(inner?)?.pid);
+    of_carrier.or_else(of_klog).unwrap_or(0)
 }

@@ -68,7 +68,7 @@ use input::Input;
 use results::Results;
 use wrapped_lines::WrappedLines;
 
-/// An input, and what was read of it.
+/// What was read of an input.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct InputReport {
@@ -127,11 +127,11 @@ pub struct Analysis {
     pub inputs: Vec<InputReport>,
     /// What the kubelet's series shows; null without a kubelet's log.
     pub pleg: Option<PlegReading>,
-    /// Null where there are none.
+    /// The goroutines; null if there are none.
     pub goroutines: Option<Goroutines>,
     /// The chain of waits from one daemon to the next; null if there is none.
     pub chain: Option<Chain>,
-    /// Null where there are none.
+    /// What the metrics show; null if there are none.
     pub metrics: Option<MetricsReading>,
     /// The relevant lines in chronological order.
     pub timeline: Vec<Quote>,
@@ -140,8 +140,8 @@ pub struct Analysis {
     /// Problems without a known cause, with file and line in front.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub unexplained: Vec<String>,
-    /// If nothing else was found: the errors in the logs, the most frequent first. A node that is
-    /// well has some, too.
+    /// If nothing else was found: the errors in the logs, the most frequent first. The logs of a healthy
+    /// node contain some, too.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub errors: Vec<LoggedError>,
     /// How many lines report errors of further kinds.
@@ -158,34 +158,32 @@ pub struct Analysis {
 impl Analysis {
     /// Whether there is any problem.
     pub fn has_problem(&self) -> bool {
-        let unhealthy = self
-            .pleg
-            .as_ref()
-            .is_some_and(|pleg| pleg.pattern.is_fault());
-        let held = self
-            .goroutines
-            .as_ref()
-            .is_some_and(|all| all.likely_holder.is_some());
-        unhealthy || held || !self.findings.is_empty() || !self.unexplained.is_empty()
+        let is_unhealthy = self.pleg.iter().any(|pleg| pleg.pattern.is_fault());
+        let mut goroutines = self.goroutines.iter();
+        let has_holder = goroutines.any(|all| all.likely_holder.is_some());
+        is_unhealthy || has_holder || !self.findings.is_empty() || !self.unexplained.is_empty()
     }
 
-    /// Whether there is a problem, and nothing that was read names its cause.
+    /// Whether there is a problem whose cause is not known.
     pub fn lacks_the_cause(&self) -> bool {
         self.has_problem() && self.findings.is_empty()
     }
 
-    /// Whether something was read and none of it shows a problem or an error.
+    /// Whether something was recognised, and nothing of it shows a problem or an error.
     pub fn is_clean(&self) -> bool {
-        let is_read = |input: &InputReport| input.unread_lines < input.lines;
-        !self.has_problem() && self.errors.is_empty() && self.inputs.iter().any(is_read)
+        !self.has_problem() && self.errors.is_empty() && self.is_recognised()
+    }
+
+    /// Whether at least one line was recognised.
+    fn is_recognised(&self) -> bool {
+        let mut inputs = self.inputs.iter();
+        inputs.any(|input| input.unread_lines < input.lines)
     }
 
     /// The first finding.
     pub fn leading(&self) -> Option<&Finding> {
-        let problem = self
-            .findings
-            .iter()
-            .find(|finding| finding.verdict == Verdict::Problem);
+        let mut findings = self.findings.iter();
+        let problem = findings.find(|finding| finding.verdict == Verdict::Problem);
         problem.or(self.findings.first())
     }
 }
@@ -221,7 +219,7 @@ impl Reading {
     pub fn line(&mut self, line: &[u8], cut: bool) {
         let mut each = |line: &[u8], of| self.input.lines(line, of, false);
         if cut {
-            // No terminal is that wide.
+            // No terminal is that wide, so the previous line does not continue here.
             self.wrapped.end(&mut each);
             return self.input.lines(line, 1, true);
         }

@@ -1,4 +1,4 @@
-//! Names in a line: of a pod, a container, a process.
+//! Finds the names of pods, containers and processes in a line.
 
 use causes::finding::{Culprit, PodName};
 use serde_json::Value;
@@ -23,11 +23,7 @@ pub fn id(line: &[u8]) -> Option<String> {
             continue;
         }
         let before = &line[..at.saturating_sub(run)];
-        let is_of_exec = || {
-            [&b"exec \""[..], b"exec \\\""]
-                .iter()
-                .any(|it| before.ends_with(it))
-        };
+        let is_of_exec = || before.ends_with(b"exec \"") || before.ends_with(b"exec \\\"");
         if run == 64 && !is_of_exec() {
             return Some(text(&line[at - 64..at]));
         }
@@ -45,7 +41,7 @@ pub fn pod(line: &[u8]) -> Option<PodName> {
     Some(pod)
 }
 
-/// Kubernetes names are no longer.
+/// The maximum length of a name in Kubernetes.
 const MAX_NAME_BYTES: usize = 253;
 
 fn any_pod(line: &[u8]) -> Option<PodName> {
@@ -110,38 +106,18 @@ fn process(line: &[u8]) -> Culprit {
 mod tests {
     use super::*;
 
-    #[track_caller]
-    fn check(line: &str, namespace: &str, name: &str) {
-        let pod = pod(line.as_bytes()).unwrap_or_else(|| panic!("{line}"));
-        assert_eq!(
-            (pod.namespace.as_deref(), pod.name.as_deref()),
-            (Some(namespace), Some(name)),
-            "{line}"
-        );
-    }
-
     #[test]
-    fn pods_are_named_in_every_generation() {
-        check(
+    fn the_pod_is_found_in_the_messages_of_all_versions() {
+        for line in [
             "\"Error\" err=\"x\" pod=\"shop/web-0\" podUID=1",
-            "shop",
-            "web-0",
-        );
-        check(
             "{\"msg\":\"x\",\"pod\":{\"name\":\"web-0\",\"namespace\":\"shop\"}}",
-            "shop",
-            "web-0",
-        );
-        check(
             "PLEG: Ignoring events for pod shop/web-0: rpc error",
-            "shop",
-            "web-0",
-        );
-        check(
             "PodSandboxStatus of sandbox \"1\" for pod \"web-0_shop(123-4)\" error: rpc",
-            "shop",
-            "web-0",
-        );
+        ] {
+            let pod = pod(line.as_bytes()).unwrap_or_else(|| panic!("{line}"));
+            let names = (pod.namespace.as_deref(), pod.name.as_deref());
+            assert_eq!(names, (Some("shop"), Some("web-0")), "{line}");
+        }
         assert_eq!(pod(b"nothing"), None);
     }
 

@@ -8,7 +8,7 @@ use episodes::{Episode, What};
 use pleg_text::WallTime;
 
 use super::{Quote, Results};
-use crate::line::{after, has};
+use crate::line::{after, has, until};
 use crate::series::SECOND;
 use crate::table::TableRow;
 use crate::words::count;
@@ -52,7 +52,7 @@ impl Outage {
     }
 }
 
-/// Such errors in one input.
+/// The outage in one input.
 #[derive(Debug, Default)]
 pub(super) struct Outages {
     outage: Outage,
@@ -60,6 +60,7 @@ pub(super) struct Outages {
     starts: Option<(i64, i64)>,
     /// How many such lines had no time.
     untimed: u64,
+    /// The number of lines since the last such error.
     since: u64,
 }
 
@@ -68,15 +69,16 @@ const MAX_QUOTES: usize = 3;
 const SILENCE: i64 = 30 * SECOND;
 const OTHER_LINES: u64 = 20;
 
-/// What K3s and RKE2 write while they wait for the runtime that they have started, and for how long
-/// they do at each start.
+/// What K3s and RKE2 log while they wait for the runtime that they have started, and how long they usually
+/// do.
 const STARTS: [(&str, i64); 2] = [
     ("Waiting for cri connection: ", 30 * SECOND),
     ("Waiting for containerd startup: ", 2 * SECOND),
 ];
-/// This many lines without a time are of more than one start, or of a long one.
+/// From this many lines without a time on, they are not of one usual start.
 const MAX_UNTIMED: u64 = 3;
-/// They say so every twenty seconds at least.
+/// Lines with a longer time between them are of different starts: in one start there is a line every twenty
+/// seconds.
 const ANOTHER_START: i64 = 60 * SECOND;
 
 /// Whether a line about a failed connection is about the runtime.
@@ -87,22 +89,19 @@ pub(super) fn is_about_the_runtime(line: &[u8]) -> bool {
         && !dials_another(line)
 }
 
-/// Whether the socket that was dialed, `dial unix /var/run/cilium/cilium.sock: connect: …`, is that of
-/// another program, through which the runtime has failed.
+/// Whether the line is about a socket of another program, to which the runtime failed to connect:
+/// `dial unix /var/run/cilium/cilium.sock: connect: …`.
 fn dials_another(line: &[u8]) -> bool {
     let Some(path) = after(line, "dial unix /") else {
         return false;
     };
-    let path = path
-        .split(|byte| b":\\\" ".contains(byte))
-        .next()
-        .unwrap_or(path);
+    let path = until(path, b":\\\" ");
     let mut sockets = facts().runtime_connections["sockets"].iter();
     !sockets.any(|socket| path.ends_with(socket.as_bytes()))
 }
 
 impl Outages {
-    /// A line says that the runtime cannot be reached.
+    /// Reads a line that reports that the runtime cannot be reached.
     pub(super) fn complaint(
         &mut self,
         line: &[u8],
@@ -137,10 +136,8 @@ impl Outages {
 
     /// How long clients have waited for the runtime at its last start, in nanoseconds.
     fn has_waited(&mut self, time: i64) -> i64 {
-        let same = self
-            .starts
-            .filter(|(_, last)| time.saturating_sub(*last) < ANOTHER_START);
-        let first = same.map_or(time, |(first, _)| first);
+        let is_same = |(_, last): &(i64, i64)| time.saturating_sub(*last) < ANOTHER_START;
+        let first = self.starts.filter(is_same).map_or(time, |(first, _)| first);
         self.starts = Some((first, time));
         time.saturating_sub(first)
     }
@@ -153,7 +150,7 @@ impl Outages {
         self.since += 1;
     }
 
-    /// The input ends with a line of this time.
+    /// Ends the input, whose last line has this time.
     pub(super) fn end(self, end: Option<i64>) -> Option<Outage> {
         let mut outage = self.outage;
         let quiet = outage.between.zip(end).map(|((_, last), end)| end - last);
@@ -174,15 +171,16 @@ pub(super) fn conclude(results: &mut Results) {
             Some(seconds) if seconds > 0 => format!(" for at least {seconds} s"),
             _ => String::new(),
         };
-        let row = TableRow::new("outages", 0).text("lines", &*count(outage.lines, "line"));
-        let row = row
+        let row = TableRow::new("outages", 0)
+            .text("lines", &*count(outage.lines, "line"))
             .number("count", outage.lines as f64)
-            .text("long", &*long);
-        let row = row.number("seconds", seconds.map(|seconds| seconds as f64));
-        let row = row.text("ended", outage.ended.then_some("yes"));
+            .text("long", &*long)
+            .number("seconds", seconds.map(|seconds| seconds as f64))
+            .text("ended", outage.ended.then_some("yes"));
         if results.collected.add_row(&row, &outage.quotes) {
-            let quotes = outage.quotes.into_iter();
-            quotes.for_each(|quote| results.add_to_story(quote));
+            for quote in outage.quotes {
+                results.add_to_timeline(quote);
+            }
         }
     }
 }

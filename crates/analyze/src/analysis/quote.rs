@@ -19,7 +19,7 @@ pub struct Quote {
     pub text: String,
 }
 
-/// As much of a line as a person reads.
+/// The maximum length of a quote.
 const MAX_QUOTE_CHARS: usize = 300;
 
 impl Quote {
@@ -42,9 +42,7 @@ impl Quote {
             text: text.trim().to_owned(),
         }
     }
-}
 
-impl Quote {
     pub(super) fn shift(&mut self, by: i64) {
         self.time = self.time.map(|time| time.shifted(by));
     }

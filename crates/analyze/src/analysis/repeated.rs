@@ -1,33 +1,34 @@
-//! Failures and rules of which not every line counts: some last until something else is logged, others
-//! count for each container apart.
+//! Failures and rules of which not every line counts: some last until another line shows that they are over,
+//! others are counted per container.
 
 use std::collections::BTreeMap;
 
 use super::names;
-use super::results::Seen;
+use super::results::Hits;
 use crate::rules::{Counted, Failure};
 use crate::series::SECOND;
 
 const MAX_CONTAINERS: usize = 500;
-/// After this time without a line, or this many others if they have no time, it is over.
+/// A failure is over after this time without a line, or after this many other lines if they have no time.
 const SILENCE: i64 = 60 * SECOND;
 const OTHER_LINES: u64 = 40;
 
-/// Such failures in one input.
+/// The failures and rules of this kind in one input.
 #[derive(Debug, Default)]
 pub(super) struct Repeated {
     lasting: BTreeMap<&'static str, Lasting<Counter>>,
-    of_rules: BTreeMap<usize, Lasting<Seen>>,
+    of_rules: BTreeMap<usize, Lasting<Hits>>,
     /// Lines, by what failed and the container.
     per_container: BTreeMap<(&'static str, String), Counter>,
 }
 
+/// How many lines show a failure.
 #[derive(Debug)]
-struct Counter {
-    failure: &'static Failure,
-    lines: u64,
+pub(super) struct Counter {
+    pub(super) failure: &'static Failure,
+    pub(super) lines: u64,
     /// The number of the first line.
-    line: u64,
+    pub(super) line: u64,
 }
 
 #[derive(Debug, Default)]
@@ -38,13 +39,13 @@ struct Lasting<T> {
 }
 
 impl<T> Lasting<T> {
-    /// Another line; returns what counts it.
+    /// Notes another line, and returns what counts it.
     fn line(&mut self, number: u64, time: Option<i64>) -> &mut T {
         self.last = (number, time.or(self.last.1));
         &mut self.counter
     }
 
-    /// Whether it lasts at the end of the input.
+    /// Whether it still lasts at the end of the input.
     fn lasts(&self, lines: u64, time: Option<i64>) -> bool {
         let (number, last) = self.last;
         match last.zip(time) {
@@ -55,23 +56,12 @@ impl<T> Lasting<T> {
 }
 
 impl Repeated {
-    /// What was seen of a rule that counts until it is over, of which this is another line.
-    pub(super) fn of(&mut self, rule: usize, number: u64, time: Option<i64>) -> &mut Seen {
+    /// What counts a line of a rule that counts until it is over.
+    pub(super) fn of_rule(&mut self, rule: usize, number: u64, time: Option<i64>) -> &mut Hits {
         self.of_rules.entry(rule).or_default().line(number, time)
     }
 
-    /// The rules that hold at the end of the input.
-    pub(super) fn end_of_rules(
-        &mut self,
-        lines: u64,
-        time: Option<i64>,
-    ) -> impl Iterator<Item = (usize, Seen)> + use<> {
-        let of_rules = std::mem::take(&mut self.of_rules).into_iter();
-        let lasting = of_rules.filter(move |(_, lasting)| lasting.lasts(lines, time));
-        lasting.map(|(rule, lasting)| (rule, lasting.counter))
-    }
-
-    /// A line of this number shows a failure; returns whether it is one of these.
+    /// Counts a line that shows a failure; returns false if the caller has to count it.
     pub(super) fn line(
         &mut self,
         failure: &'static Failure,
@@ -105,24 +95,23 @@ impl Repeated {
         true
     }
 
-    /// The node is ready, or the API server has taken it.
-    pub(super) fn is_over(&mut self) {
+    /// Forgets what lasts: the node is ready, or registered with the API server.
+    pub(super) fn end_lasting(&mut self) {
         self.lasting.clear();
         self.of_rules.clear();
     }
 
-    /// What failed at the end of the input, which has this many lines, and the last has this time:
-    /// the failure, how many lines show it, and the number of the first.
-    pub(super) fn end(
-        self,
-        lines: u64,
-        time: Option<i64>,
-    ) -> impl Iterator<Item = (&'static Failure, u64, u64)> {
+    /// Ends an input of this many lines, of which the last one has this time. Returns the rules and the
+    /// failures that count.
+    pub(super) fn end(self, lines: u64, time: Option<i64>) -> (Vec<(usize, Hits)>, Vec<Counter>) {
+        let rules = self.of_rules.into_iter();
+        let rules = rules.filter(|(_, lasting)| lasting.lasts(lines, time));
+        let rules = rules.map(|(rule, lasting)| (rule, lasting.counter));
         let lasting = self.lasting.into_values();
-        let lasting = lasting.filter(move |lasting| lasting.lasts(lines, time));
-        let lasting = lasting.map(|lasting| lasting.counter);
-        let all = lasting.chain(self.per_container.into_values());
-        all.filter(|counter| counter.lines >= counter.failure.lines)
-            .map(|counter| (counter.failure, counter.lines, counter.line))
+        let lasting = lasting.filter(|lasting| lasting.lasts(lines, time));
+        let failures = lasting.map(|lasting| lasting.counter);
+        let failures = failures.chain(self.per_container.into_values());
+        let failures = failures.filter(|counter| counter.lines >= counter.failure.lines);
+        (rules.collect(), failures.collect())
     }
 }

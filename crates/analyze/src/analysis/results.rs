@@ -1,4 +1,4 @@
-//! The results: of each input while it is read, and of all together afterwards.
+//! What was read: of one input while it is read, and of all inputs together afterwards.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,7 +19,7 @@ use crate::rules::{Failure, Rules, Shown};
 use crate::series::{Around, Interval, SECOND};
 use crate::table::TableRow;
 
-/// More is counted and not kept.
+/// Further ones are counted but not kept.
 pub(super) const MAX_KERNEL_STACKS: usize = 1000;
 const MAX_ROWS: usize = 10_000;
 const MAX_INTERVALS: usize = 10_000;
@@ -34,7 +34,7 @@ pub(super) struct Results {
     pub(super) groups: Groups,
     pub(super) collected: Collected,
     pub(super) calls: Calls,
-    pub(super) rules: BTreeMap<usize, Seen>,
+    pub(super) rules: BTreeMap<usize, Hits>,
     pub(super) kernel: Vec<(String, KernelStack)>,
     pub(super) rows: Vec<(usize, Row)>,
     pub(super) samples: Vec<Sample>,
@@ -43,16 +43,16 @@ pub(super) struct Results {
     pub(super) episodes: Episodes,
     /// What commands printed, by input.
     pub(super) evidence: Vec<(String, Evidence)>,
-    /// What is wrong without a known cause.
+    /// Problems without a known cause.
     pub(super) troubles: Vec<String>,
-    /// What failed, without the reason.
+    /// What failed for an unknown reason.
     pub(super) failures: Vec<Failed>,
     pub(super) errors: Errors,
     /// When the runtime could not be reached.
     pub(super) outages: Vec<Outage>,
-    /// The longest time by which a line's carrier was later than the line, and where.
+    /// The longest time by which a line's carrier was later than the line, and that line.
     pub(super) lateness: Option<(i64, Quote)>,
-    /// The versions of runc, of which only one says anything of the listings.
+    /// The versions of runc that were found. With more than one, it is not known which of them runs.
     runc_versions: BTreeSet<String>,
 }
 
@@ -63,17 +63,17 @@ pub(super) struct Failed {
     pub(super) lines: u64,
 }
 
-/// A rule whose text was found, as often as it was seen.
+/// The lines that a rule matched.
 #[derive(Debug, Default)]
-pub(super) struct Seen {
+pub(super) struct Hits {
     pub(super) lines: u64,
     /// The times of the first and the last line, in nanoseconds, where they have one.
     times: Option<(i64, i64)>,
     pub(super) quotes: Vec<Quote>,
     pub(super) culprit: Culprit,
-    /// What its first line shows of this node.
+    /// The headline that its first line gives.
     pub(super) headline: Option<String>,
-    /// Lines name others than the culprit, too.
+    /// Whether its lines name others than the culprit.
     pub(super) names_others: bool,
 }
 
@@ -95,10 +95,8 @@ impl Results {
         }
         self.dropped.kernel_stacks += other.dropped.kernel_stacks;
         self.dropped.kernel_stacks += take(&mut self.kernel, other.kernel, MAX_KERNEL_STACKS);
-        let rows = other
-            .rows
-            .into_iter()
-            .map(|(input, row)| (first + input, row));
+        let rows = other.rows.into_iter();
+        let rows = rows.map(|(input, row)| (first + input, row));
         self.dropped.processes += other.dropped.processes;
         self.dropped.processes += take(&mut self.rows, rows.collect(), MAX_ROWS);
         self.samples.extend(other.samples);
@@ -121,7 +119,6 @@ impl Results {
     }
 
     pub(super) fn runc_is(&mut self, version: String) {
-        // With a second one, it is not known which of them runs.
         if self.runc_versions.len() < 2 {
             self.runc_versions.insert(version);
         }
@@ -129,14 +126,11 @@ impl Results {
 
     /// The version of runc, if only one is known.
     pub(super) fn runc(&self) -> Option<String> {
-        let mut versions = self.runc_versions.iter();
-        versions
-            .next()
-            .filter(|_| self.runc_versions.len() == 1)
-            .cloned()
+        let is_only = self.runc_versions.len() == 1;
+        self.runc_versions.first().filter(|_| is_only).cloned()
     }
 
-    /// Takes a row of this input: what the rules say of it.
+    /// Adds what the rules find in a row of this input.
     pub(super) fn row(&mut self, file: &str, row: &TableRow) {
         match Rules::active().of_row(row) {
             Shown::Evidence(evidence) => {
@@ -149,12 +143,12 @@ impl Results {
         }
     }
 
-    /// Something is wrong without a known cause.
+    /// Adds a problem without a known cause.
     pub(super) fn trouble(&mut self, file: &str, line: u64, says: &str) {
         self.troubles.push(format!("{file}:{line}: {says}"));
     }
 
-    /// Something failed in this many lines, which do not show why; each is kept once.
+    /// Adds a failure that this many lines show.
     pub(super) fn failed(
         &mut self,
         failure: &'static Failure,
@@ -172,14 +166,14 @@ impl Results {
         }
     }
 
-    pub(super) fn add_to_story(&mut self, quote: Quote) {
+    pub(super) fn add_to_timeline(&mut self, quote: Quote) {
         if self.timeline.len() < MAX_TIMELINE_LINES {
             self.timeline.push(quote);
         }
     }
 }
 
-impl Seen {
+impl Hits {
     pub(super) fn line(&mut self, time: Option<i64>) {
         self.lines += 1;
         if let Some(time) = time {
@@ -192,7 +186,7 @@ impl Seen {
         self.times = Some((known.0.min(first), known.1.max(last)));
     }
 
-    /// How far its lines are apart on average, by the times that are known.
+    /// The average time between its lines, by the times that are known.
     pub(super) fn apart_seconds(&self) -> Option<i64> {
         let (first, last) = self.times?;
         let gaps = i64::try_from(self.lines).ok()?.checked_sub(1)?;
@@ -216,7 +210,7 @@ impl Seen {
     }
 }
 
-/// Takes as many over as there is room for; gives the number of the others.
+/// Appends as many as there is room for; returns the number of the others.
 fn take<T>(known: &mut Vec<T>, more: Vec<T>, most: usize) -> u64 {
     let room = most.saturating_sub(known.len());
     let left = more.len().saturating_sub(room);

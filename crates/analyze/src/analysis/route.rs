@@ -16,10 +16,10 @@ use crate::line::{after, bare, klog, lossy, until};
 use crate::output;
 use crate::rules::{Found, Interest, LineSearch, Rules};
 
-/// How deeply nested logs are read.
+/// How deeply logs may be nested in others.
 const MAX_DEPTH: u8 = 2;
 
-/// No line is wrapped later than this.
+/// The maximum length of a line that a terminal has wrapped.
 const MAX_WRAPPED: usize = 200;
 
 impl Input {
@@ -32,7 +32,7 @@ impl Input {
     fn line(&mut self, raw: &[u8], cut: bool) {
         self.lines += 1;
         self.first = self.first.or(self.last);
-        // Most lines of a dump, which nothing has been put around.
+        // A shortcut for most lines of a dump, which have no prefix.
         if !cut && self.stacks.seen_header() && self.line_of_dump(raw) {
             return;
         }
@@ -43,7 +43,7 @@ impl Input {
             None => Cow::Borrowed(raw),
         };
         let line = self.pasted.clean(bare(&plain), odd.is_some());
-        // Of a file that a crash has left there is nothing else in it.
+        // A crash left only NUL bytes.
         if line.is_empty() && raw.contains(&0) {
             self.unread += 1;
             return;
@@ -60,7 +60,7 @@ impl Input {
             && found.is_nothing_at_all()
             && let Some(writer) = self.heads.writer_of(line)
         {
-            self.nothing_of(writer);
+            self.irrelevant_line(writer);
             return;
         }
         if found.is(Interest::RuncVersion) {
@@ -102,6 +102,7 @@ impl Input {
         }
     }
 
+    /// Reads a line, at this depth of nested logs, that `outer` carries.
     pub(super) fn layer(&mut self, line: &[u8], found: &Found, outer: Option<&Carried>, depth: u8) {
         let mut carried = split(line);
         carried.body = carried.body.trim_ascii_start();
@@ -127,7 +128,11 @@ impl Input {
             self.last = Some(*time);
         }
         let body = carried.body;
-        let line = Line::new(line, carried, found);
+        let line = Line {
+            text: line,
+            carried,
+            found,
+        };
         if klog::begins(body) {
             self.end_stack();
             self.in_klog = true;
@@ -139,7 +144,7 @@ impl Input {
                 self.drain();
             }
             self.log(&line, writer);
-            // Each error counts.
+            // Errors are all counted, so each of them has to be read.
             if depth == 0
                 && !matches!(body[0], b'E' | b'F')
                 && let Some(rest) = body.get(klog::TIMED..)
@@ -154,7 +159,7 @@ impl Input {
                 if found.is(Interest::Dump) {
                     self.quoted_dump(&carried);
                 }
-                // k3s writes its own lines so, and the kubelet's beside them.
+                // k3s writes its own lines in this form, among those of the kubelet.
                 let writer = match Writer::of_ident(carried.ident) {
                     Some(Writer::Kubelet) => Writer::Kubelet,
                     _ => Writer::Runtime,
@@ -189,13 +194,13 @@ impl Input {
             self.kernel_line(&line);
             return;
         }
-        // A line of the journal is a part of a dump only once one has begun.
+        // A line of the journal is part of a dump only after the dump has begun.
         let carried_line =
             carried.time.is_some_and(|time| time.day.is_some()) && !carried.ident.is_empty();
         let in_dump = self.stacks.is_inside() || self.stacks.seen_header() || begins_dump(body);
         let is_log = carried_line && !in_dump;
         if !is_log && self.structured(&carried) {
-            // The line before a dump, which shows why there is one.
+            // The line before a dump shows why there is one.
             let shows_why = body.starts_with(b"panic: ") || body.starts_with(b"fatal error: ");
             if shows_why && !found.rules.is_empty() {
                 self.relevant(&line, None);
@@ -238,8 +243,8 @@ impl Input {
         }
     }
 
-    /// A line that is not recognised may be the end of the line before, which was wrapped where
-    /// it was pasted.
+    /// Joins an unrecognised line with the previous one, if that was not recognised either: a line may have
+    /// been wrapped where it was pasted.
     fn wrapped(&mut self, body: &[u8]) {
         let before = self.unread_line.take();
         if body.len() > MAX_WRAPPED {
@@ -249,7 +254,12 @@ impl Input {
             let joined = [before.trim_ascii_end(), b" ", body].concat();
             let found = LineSearch::active().find(&joined);
             if !found.rules.is_empty() {
-                return self.relevant(&Line::new(&joined, split(&joined), &found), None);
+                let line = Line {
+                    text: &joined,
+                    carried: split(&joined),
+                    found: &found,
+                };
+                return self.relevant(&line, None);
             }
         }
         self.unread_line = Some((self.lines, body.to_vec()));
@@ -263,7 +273,7 @@ fn runc_version(line: &[u8]) -> String {
     lossy(until(behind.trim_ascii_start(), b" ,\"\\")).into_owned()
 }
 
-/// What the line itself does not have, its carrier has.
+/// Takes what the line lacks from its carrier.
 fn inherit<'a>(carried: &mut Carried<'a>, outer: &Carried<'a>) {
     carried.time = carried.time.or(outer.time);
     for (inner, outer) in [

@@ -1,4 +1,4 @@
-//! What the kernel writes while it waits for something: what was over within seconds is usual.
+//! Waits and stalls that the kernel reports. Those that were over within seconds are usual.
 //!
 //! ```text
 //!   nfs: server S not responding, still trying   …   nfs: server S OK     over, if that was soon
@@ -8,36 +8,36 @@
 
 use std::collections::BTreeMap;
 
-use super::results::Seen;
+use super::results::Hits;
 use crate::line::rcu::{begins_stall, shows_pause};
 use crate::line::{after, has, text, until};
 
-/// What lasts for longer was a stall, although it is over.
+/// A wait that lasts longer counts even if it is over.
 const SHORT_SECONDS: f64 = 30.0;
-/// The kernel repeats every ten seconds that it waits for a device.
+/// A wait for a device is over after this time: the kernel reports it every ten seconds.
 const SILENCE_SECONDS: f64 = 20.0;
-/// Further ones are not distinguished.
+/// How many waits are distinguished.
 const MAX_STALLS: usize = 256;
 
 const SERVER: &str = "server ";
 const DEVICE: &str = "unregister_netdevice: waiting for ";
 
-/// Such lines in one input, by their rule and by what the kernel or the process waits for.
+/// The waits and stalls in one input, by their rules and by what the kernel or the process waits for.
 #[derive(Debug, Default)]
 pub(super) struct Stalls {
     stalls: BTreeMap<(usize, String), Stall>,
     /// Stalls of RCU, by their rule. A later line shows how long the last one was.
-    of_rcu: BTreeMap<usize, Seen>,
-    last_of_rcu: Option<(usize, Seen)>,
+    of_rcu: BTreeMap<usize, Hits>,
+    last_of_rcu: Option<(usize, Hits)>,
     /// The time of the last line that has one, in seconds since any fixed moment.
     now: Option<f64>,
 }
 
 #[derive(Debug)]
 struct Stall {
-    /// The text before its name.
+    /// The text before the name of what is waited for.
     lead: &'static str,
-    seen: Seen,
+    seen: Hits,
     first: Option<f64>,
     last: Option<f64>,
 }
@@ -45,10 +45,10 @@ struct Stall {
 impl Stalls {
     /// Where to count a line of this rule, or `None` if it is no such line. `time` is the time of the
     /// line in nanoseconds, if it has one.
-    pub(super) fn of(&mut self, rule: usize, line: &[u8], time: Option<i64>) -> Option<&mut Seen> {
+    pub(super) fn of(&mut self, rule: usize, line: &[u8], time: Option<i64>) -> Option<&mut Hits> {
         if begins_stall(line) {
             self.keep_last_of_rcu();
-            let (_, seen) = self.last_of_rcu.insert((rule, Seen::default()));
+            let (_, seen) = self.last_of_rcu.insert((rule, Hits::default()));
             return Some(seen);
         }
         let lead = match () {
@@ -64,7 +64,7 @@ impl Stalls {
         let now = seconds(line, time);
         let stall = self.stalls.entry(key).or_insert_with(|| Stall {
             lead,
-            seen: Seen::default(),
+            seen: Hits::default(),
             first: now,
             last: None,
         });
@@ -72,7 +72,7 @@ impl Stalls {
         Some(&mut stall.seen)
     }
 
-    /// Another line, which may say that a server answers.
+    /// Reads another line, which may show that a server answers.
     pub(super) fn line(&mut self, line: &[u8], time: impl FnOnce() -> Option<i64>) {
         self.last_of_rcu.take_if(|_| shows_pause(line));
         if self.stalls.is_empty() {
@@ -103,8 +103,8 @@ impl Stalls {
         }
     }
 
-    /// What was not over soon, by its rule.
-    pub(super) fn end(mut self) -> impl Iterator<Item = (usize, Seen)> {
+    /// The waits and stalls that count, by their rules.
+    pub(super) fn end(mut self) -> impl Iterator<Item = (usize, Hits)> {
         self.keep_last_of_rcu();
         let now = self.now;
         let lasts = move |stall: &Stall| {

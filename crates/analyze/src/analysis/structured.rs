@@ -1,4 +1,4 @@
-//! Lines that mean something together: dumps, profiles, stacks, listings, metrics and what commands print.
+//! Lines that belong together: dumps, profiles, stacks, listings, metrics and what commands print.
 
 use causes::facts::facts;
 
@@ -51,7 +51,7 @@ impl Input {
         true
     }
 
-    /// What a command printed, and its prompt.
+    /// Reads a line that a command printed, or its prompt.
     pub(super) fn output_line(&mut self, line: &Line<'_>) -> bool {
         let carried = &line.carried;
         let is_logged = carried.time.is_some() && !carried.ident.is_empty();
@@ -87,7 +87,7 @@ impl Input {
         true
     }
 
-    /// Dumps, profiles, kernel stacks, listings and metrics.
+    /// Reads a line of a dump, a profile, a kernel stack, a listing or metrics.
     pub(super) fn structured(&mut self, carried: &Carried) -> bool {
         let text = lossy(carried.body);
         let text = text.trim_end();
@@ -98,13 +98,9 @@ impl Input {
         }
         let number = self.lines;
         let ident = lossy(carried.ident);
-        // Within a stack its next line is the likeliest.
+        // Within a stack, its next line is the most likely.
         let inside = self.stacks.is_inside();
-        let mut kind = if inside {
-            None
-        } else {
-            self.profile_or_kernel(text)
-        };
+        let mut kind = (!inside).then(|| self.profile_or_kernel(text)).flatten();
         if kind.is_none() {
             match self.stacks.line(text, number, &ident) {
                 Took::Yes(earlier) => {
@@ -118,12 +114,9 @@ impl Input {
                 }
                 Took::No => {
                     self.drain();
-                    let others = if inside {
-                        self.profile_or_kernel(text)
-                    } else {
-                        None
-                    };
+                    let others = inside.then(|| self.profile_or_kernel(text));
                     kind = others
+                        .flatten()
                         .or_else(|| self.metrics.line(text).then_some(Kind::Metrics))
                         .or_else(|| self.ps.line(text, number).then_some(Kind::Ps));
                 }
@@ -149,7 +142,7 @@ impl Input {
         is_kernel.then_some(Kind::KernelStack)
     }
 
-    /// A task that the kernel reports as blocked, if the line has a time of day.
+    /// Adds the episode of a task that the kernel reports as blocked, if the line has a time of day.
     fn blocked(&mut self, line: &[u8], text: &str, carried: &Carried) {
         let Some(task) = kernel::blocked_task(text) else {
             return;
@@ -185,7 +178,7 @@ impl Input {
         }
     }
 
-    /// A dump inside of one message, with its line ends escaped.
+    /// Reads a dump inside of one message, with escaped line breaks.
     pub(super) fn quoted_dump(&mut self, carried: &Carried) {
         let message = quoted::value(carried.body, "msg");
         let message = message.map_or_else(Vec::new, |message| message.into_owned());

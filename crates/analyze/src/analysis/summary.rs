@@ -2,7 +2,7 @@
 
 use causes::finding::{Finding, Verdict, headline};
 
-use super::{Analysis, InputReport};
+use super::Analysis;
 use crate::goroutines::short;
 use crate::words::capital;
 
@@ -49,8 +49,7 @@ fn of_finding(finding: &Finding) -> String {
 }
 
 fn nothing_found(analysis: &Analysis) -> String {
-    let is_read = |input: &InputReport| input.unread_lines < input.lines;
-    if !analysis.inputs.iter().any(is_read) {
+    if !analysis.is_recognised() {
         return "Nothing in the input was recognised, so it is not evidence of a problem or of a healthy node."
             .to_owned();
     }
@@ -70,25 +69,18 @@ fn nothing_found(analysis: &Analysis) -> String {
 
 fn culprit_of(finding: &Finding) -> String {
     let culprit = &finding.culprit;
-    let pod = culprit.pod.as_ref().and_then(|pod| {
-        Some(format!(
-            "pod {}/{}",
-            pod.namespace.as_deref()?,
-            pod.name.as_deref()?
-        ))
-    });
-    let process = culprit
-        .process
-        .as_ref()
-        .and_then(|process| match culprit.pid {
-            Some(pid) => Some(format!("{process} ({pid})")),
-            // "The fault is inside the kubelet: kubelet" would name it twice.
-            None if finding.title.contains(process.as_str()) => None,
-            None => Some(process.clone()),
-        });
-    let id = culprit.id.as_ref().map(|id| id.chars().take(13).collect());
-    pod.or(process)
-        .or(id)
-        .map(|name| format!(": {name}"))
-        .unwrap_or_default()
+    let pod = || {
+        let pod = culprit.pod.as_ref()?;
+        let (namespace, name) = (pod.namespace.as_deref()?, pod.name.as_deref()?);
+        Some(format!("pod {namespace}/{name}"))
+    };
+    let process = || match (culprit.process.as_deref()?, culprit.pid) {
+        (process, Some(pid)) => Some(format!("{process} ({pid})")),
+        // "The fault is inside the kubelet: kubelet" would name it twice.
+        (process, None) if finding.title.contains(process) => None,
+        (process, None) => Some(process.to_owned()),
+    };
+    let id = || Some(culprit.id.as_ref()?.chars().take(13).collect());
+    let name = pod().or_else(process).or_else(id);
+    name.map_or_else(String::new, |name| format!(": {name}"))
 }

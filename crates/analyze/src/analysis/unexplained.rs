@@ -1,5 +1,4 @@
-//! What is wrong, where nothing shows why. It is reported only if nothing else was found: what has a
-//! cause needs no further words.
+//! Problems whose cause is not known. They are reported only if no cause was found.
 
 use super::Results;
 use super::calls::Method;

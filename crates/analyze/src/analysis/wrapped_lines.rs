@@ -1,5 +1,5 @@
-//! Lines of a log that a terminal has wrapped: each that is too long goes on in the next one, and
-//! nothing marks that but the width.
+//! Joins lines of a log that a terminal has wrapped: a line that is too long continues in the next one, and
+//! only the width shows that.
 //!
 //! ```text
 //!   Jun 05 14:08:31 node kubelet[1902]: E0605 14:08:31.740213    1902 remote_runt     <- the width
@@ -7,28 +7,30 @@
 //!    = DeadlineExceeded desc = context deadline exceeded"
 //! ```
 //!
-//! Whether there is such a width shows the beginning of the input. Only what begins as a line of a log
-//! goes on: the rows of tables are cut at the width, and each is its own.
+//! The beginning of the input shows whether there is such a width. Only lines that begin like a log line are
+//! joined with the next ones, because the rows of tables are cut at the width.
 
 use std::collections::BTreeSet;
 
 use crate::line::pasted::begins_log_line;
 
+/// How many bytes of the input, at most, show the width.
 const LOOKED_AT: usize = 64 << 10;
-/// No terminal is narrower or wider.
+/// The widths that a terminal may have.
 const WIDTHS: std::ops::RangeInclusive<usize> = 60..=320;
-/// A single line may be as long by chance.
+/// A single line may have the length of the longest one by chance.
 const MIN_WRAPPED: usize = 2;
-/// This many wrapped lines outweigh one that is as long and ends there.
+/// This many wrapped lines outweigh one line of the same length that is complete.
 const WRAPPED_FOR_ONE: usize = 4;
-/// No message is longer.
+/// The maximum length of a joined line.
 const MAX_JOINED: usize = 16 << 10;
+/// How many lines of the input, at most, show the width.
 const LINES_LOOKED_AT: usize = 2000;
 
 /// The lines of one input, as they were before they were wrapped.
 #[derive(Debug)]
 pub(super) enum WrappedLines {
-    /// The beginning of it.
+    /// The lines at the beginning, until the width is known.
     Looking { held: Vec<Vec<u8>>, bytes: usize },
     /// No line was wrapped.
     Plain,
@@ -130,8 +132,8 @@ impl WrappedLines {
     }
 }
 
-/// The width at which these lines were wrapped: none is longer, and those that are as long belong to
-/// lines of a log and go on.
+/// The width at which these lines were wrapped: no line is longer, and lines of this length belong to log
+/// lines that continue.
 fn width(lines: &[Vec<u8>]) -> Option<usize> {
     let lengths: Vec<usize> = lines.iter().map(|line| characters(line)).collect();
     let width = *lengths.iter().max()?;
@@ -195,7 +197,7 @@ mod tests {
                         err=\"rpc error: code = DeadlineExceeded desc = context deadline exceeded\"";
 
     #[test]
-    fn what_a_terminal_has_wrapped_is_one_line_again() {
+    fn wrapped_lines_are_joined() {
         for width in [60, 80, 97] {
             let mut lines = wrapped(LINE, width);
             lines.push("E0605 14:08:32.740213    1902 x.go:1] y");
@@ -206,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn what_only_looks_as_if_it_were_wrapped_stays() {
+    fn lines_that_only_look_wrapped_are_not_joined() {
         let row = "root     1 0.0 0.1 1 2 ? Ss 10:00 0:00 /usr/bin/containerd --config=/etc/x.toml";
         let whole: Vec<&str> = [LINE; 3].to_vec();
         let panic =

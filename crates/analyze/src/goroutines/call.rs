@@ -79,23 +79,17 @@ const MAX_CALLS: usize = 128;
 impl<'a> Call<'a> {
     /// Parses a call at the start of the text, and returns the rest.
     pub fn take(text: &'a str) -> Option<(Self, &'a str)> {
-        let open = arguments(text)?;
-        let function = &text[..open];
-        if !is_function(function) {
-            return None;
-        }
-        let (inside, rest) = match closing(&text[open..]) {
-            Some(close) => (&text[open + 1..open + close], &text[open + close + 1..]),
-            // Cut off.
-            None => (&text[open + 1..], ""),
-        };
+        let (function, inside, rest) = parts(text)?;
+        Some((Self::new(function, inside), rest))
+    }
+
+    fn new(function: &'a str, inside: &'a str) -> Self {
         let end = memchr::memchr2(b',', b')', inside.as_bytes());
         let first = &inside[..end.unwrap_or(inside.len())];
-        let call = Self {
+        Self {
             function: shortened(function),
             first: address(first.trim_ascii()),
-        };
-        Some((call, rest))
+        }
     }
 
     /// Parses a line that is a call and can be nothing else: it contains no prefix, link, entity or
@@ -115,18 +109,28 @@ impl<'a> Call<'a> {
     /// Parses a call outside of a known stack: the arguments must also look like those in a stack,
     /// and nothing may follow them.
     pub fn take_strictly(text: &'a str) -> Option<(Self, &'a str)> {
-        let open = arguments(text)?;
-        let inside = match closing(&text[open..]) {
-            Some(close) => &text[open + 1..open + close],
-            None => &text[open + 1..],
-        };
-        let function = &text[..open];
-        let qualified = function.contains('.');
-        let real = inside
-            .split([',', '{', '}'])
-            .all(|word| is_argument(word.trim()));
-        (qualified && real).then(|| Self::take(text)).flatten()
+        let (function, inside, rest) = parts(text)?;
+        let mut words = inside.split([',', '{', '}']).map(str::trim);
+        let is_real = function.contains('.') && words.all(is_argument);
+        is_real.then(|| (Self::new(function, inside), rest))
     }
+}
+
+/// The function, the text in its parentheses, and the rest of the text.
+fn parts(text: &str) -> Option<(&str, &str, &str)> {
+    let open = arguments(text)?;
+    let function = &text[..open];
+    if !is_function(function) {
+        return None;
+    }
+    Some(match closing(&text[open..]) {
+        Some(close) => {
+            let close = open + close;
+            (function, &text[open + 1..close], &text[close + 1..])
+        }
+        // The line was cut off.
+        None => (function, &text[open + 1..], ""),
+    })
 }
 
 /// The start of the arguments: the first parenthesis that does not belong to a receiver.
@@ -145,7 +149,7 @@ fn arguments(text: &str) -> Option<usize> {
     }
 }
 
-/// No arguments are longer.
+/// The maximum length of the arguments of a call.
 const MAX_ARGUMENTS_BYTES: usize = 4096;
 
 fn closing(text: &str) -> Option<usize> {

@@ -54,9 +54,9 @@ pub struct Groups {
     dropped: u64,
 }
 
-/// No program has more different stacks.
+/// The maximum number of groups. No program has more different stacks.
 const MAX_GROUPS: usize = 2048;
-/// The total length of the stacks that are kept.
+/// The maximum total length of the stacks that are kept.
 const MAX_STACK_BYTES: usize = 6 << 20;
 const MAX_LOCKS: usize = 64;
 

@@ -12,8 +12,6 @@ pub struct Header {
     pub state: String,
     /// Its wait time in minutes.
     pub minutes: Option<u64>,
-    /// Whether it is locked to a thread.
-    pub locked_to_thread: bool,
 }
 
 impl Header {
@@ -22,20 +20,14 @@ impl Header {
     pub fn take(text: &str) -> Option<(Self, &str)> {
         let (number, inside, rest) = parts(text)?;
         let mut words = inside.split(',').map(str::trim);
-        let mut header = Self {
+        let state = state(words.next().unwrap_or_default());
+        let minutes =
+            words.find_map(|word| word.strip_suffix("minutes").or(word.strip_suffix("minute")));
+        let header = Self {
             id: number.parse().ok(),
-            state: state(words.next().unwrap_or_default()),
-            ..Self::default()
+            state,
+            minutes: minutes.and_then(|minutes| minutes.trim().parse().ok()),
         };
-        for word in words {
-            if word == "locked to thread" {
-                header.locked_to_thread = true;
-            } else if let Some(minutes) =
-                word.strip_suffix("minutes").or(word.strip_suffix("minute"))
-            {
-                header.minutes = minutes.trim().parse().ok();
-            }
-        }
         Some((header, rest.strip_prefix(':').unwrap_or(rest)))
     }
 
@@ -92,15 +84,10 @@ mod tests {
     use super::*;
 
     #[track_caller]
-    fn check(text: &str, id: Option<u64>, state: &str, minutes: Option<u64>, locked: bool) {
+    fn check(text: &str, id: Option<u64>, state: &str, minutes: Option<u64>) {
         let (header, _) = Header::take(text).unwrap_or_else(|| panic!("{text}"));
-        let read = (
-            header.id,
-            &*header.state,
-            header.minutes,
-            header.locked_to_thread,
-        );
-        assert_eq!(read, (id, state, minutes, locked), "{text}");
+        let read = (header.id, &*header.state, header.minutes);
+        assert_eq!(read, (id, state, minutes), "{text}");
     }
 
     #[test]
@@ -110,42 +97,36 @@ mod tests {
             Some(386),
             "chan send",
             Some(1140),
-            false,
         );
         check(
             "goroutine 1 gp=0xc000002380 m=nil [running]:",
             Some(1),
             "running",
             None,
-            false,
         );
         check(
             "goroutine 7 gp=0xc0 m=3 mp=0x1 [syscall, 66 minutes, locked to thread]:",
             Some(7),
             "syscall",
             Some(66),
-            true,
         );
         check(
             "goroutine 9 [chan receive (nil chan) (scan), 2 minutes, synctest group 4]:",
             Some(9),
             "chan receive (nil chan)",
             Some(2),
-            false,
         );
         check(
             "goroutine 9 [semacquire, 5 min",
             Some(9),
             "semacquire",
             None,
-            false,
         );
         check(
             "goroutine 99999999999999999999999 [select, 99999999999999999999999 minutes]:",
             None,
             "select",
             None,
-            false,
         );
     }
 

@@ -126,19 +126,16 @@ enum Relation {
 
 fn relation(group: &Group, pile: &Pile) -> Relation {
     let of_type = receiver_type(pile.taker);
-    let calls = &group.oldest.calls;
+    let has = |is: &dyn Fn(&Call<'_>) -> bool| group.oldest.calls.iter().any(|call| is(&call));
     let is_of_type = |call: &Call<'_>| of_type.is_some() && receiver_type(call.function) == of_type;
     let is_of_object = |call: &Call<'_>| pile.object.is_some() && call.first == pile.object;
     let is_library = call::is_library(pile.taker);
-    let is_near = |call: Call<'_>| !is_library && package(call.function) == package(pile.taker);
-    if calls
-        .iter()
-        .any(|call| is_of_object(&call) && is_of_type(&call))
-    {
+    let is_near = |call: &Call<'_>| !is_library && package(call.function) == package(pile.taker);
+    if has(&|call| is_of_object(call) && is_of_type(call)) {
         Relation::Object
-    } else if calls.iter().any(|call| is_of_type(&call)) {
+    } else if has(&is_of_type) {
         Relation::Type
-    } else if calls.iter().any(is_near) {
+    } else if has(&is_near) {
         Relation::Package
     } else {
         Relation::None
@@ -191,10 +188,9 @@ fn why(group: &Group, pile: Option<&Pile>) -> String {
         count => format!("the {count} waiting goroutines"),
     };
     let related = match relation(group, pile) {
-        Relation::Object => format!(
-            ", it is inside a call on the object whose lock blocks \
-                                     {victims}"
-        ),
+        Relation::Object => {
+            format!(", it is inside a call on the object whose lock blocks {victims}")
+        }
         Relation::Type => format!(
             ", it is inside a method of {}, whose lock blocks {victims}",
             receiver_type(pile.taker).unwrap_or(pile.taker)

@@ -62,8 +62,6 @@ pub struct Stack {
     pub state: Option<String>,
     /// Its minimum wait time.
     pub minutes: Option<u64>,
-    /// It is locked to its thread.
-    pub locked_to_thread: bool,
     /// Its program ended because of it.
     pub crashed: bool,
     /// From the innermost call outwards.

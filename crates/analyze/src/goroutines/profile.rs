@@ -30,11 +30,10 @@ impl ProfileReader {
             self.total = Some(self.total.unwrap_or(0).saturating_add(total.unwrap_or(0)));
             return true;
         }
+        let is_address = |word: &str| word.starts_with("0x") || word == "...";
         if let Some((count, addresses)) = line.split_once(" @ ")
             && let Ok(count) = count.trim().parse::<u64>()
-            && addresses
-                .split_ascii_whitespace()
-                .all(|word| word.starts_with("0x") || word == "...")
+            && addresses.split_ascii_whitespace().all(is_address)
             && (self.total.is_some() || addresses.split_ascii_whitespace().count() >= MIN_DEPTH)
         {
             // A part of a profile, cut out of it.
@@ -62,9 +61,8 @@ impl ProfileReader {
             (Some("labels:"), _) | (None, _) => return true,
             _ => return false,
         };
-        let function = function
-            .rsplit_once("+0x")
-            .map_or(function, |(function, _)| function);
+        let end = function.rfind("+0x").unwrap_or(function.len());
+        let function = &function[..end];
         if let Some(stack) = &mut self.current {
             stack.calls.push(Call {
                 function: first_chars(function, 400),

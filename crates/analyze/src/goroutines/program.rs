@@ -29,27 +29,24 @@ const KUBERNETES: &str = "k8s.io/kubernetes/";
 
 /// The most specific packages come first, because programs contain packages of each other.
 static PACKAGES: LazyLock<Vec<(&str, Program)>> = LazyLock::new(|| {
-    let each = facts()
-        .go_packages
-        .iter()
-        .map(|(package, program)| (package.as_str(), crate::named(program)));
-    each.collect()
+    let each = facts().go_packages.iter();
+    each.map(|(package, program)| (package.as_str(), crate::named(program)))
+        .collect()
 });
 
 impl Program {
     /// The program whose stack has these calls.
     pub fn of(calls: &Calls, created_by: Option<&str>) -> Option<Self> {
         let names = || calls.iter().map(|call| call.function).chain(created_by);
-        let found = PACKAGES
-            .iter()
-            .find(|(package, _)| names().any(|name| name.contains(package)));
+        let mut packages = PACKAGES.iter();
+        let found = packages.find(|(package, _)| names().any(|name| name.contains(package)));
         found.map(|(_, program)| *program)
     }
 
     /// The program with this source file, which may be one of a library in its `vendor` folder.
     pub fn of_source(path: &[u8]) -> Option<Self> {
         let mut packages = PACKAGES.iter();
-        // That is all of Kubernetes' programs.
+        // All programs of Kubernetes have this package.
         let found = packages.find(|(package, _)| *package != KUBERNETES && has(path, package));
         found.map(|(_, program)| *program)
     }

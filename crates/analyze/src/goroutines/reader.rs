@@ -9,13 +9,13 @@ use causes::facts::facts;
 pub struct StackReader {
     current: Option<Stack>,
     last: Last,
-    /// Whether this stack has empty lines between its lines.
+    /// Whether the current stack has an empty line after each line.
     double_spaced: bool,
     /// Whether this input had a header; if so, lines around stacks are recognised, too.
     seen_header: bool,
-    /// The program ended with an error of its own: the next stack shows where.
+    /// The program crashed: the next stack shows where.
     crashed: bool,
-    /// Lines that may belong to a stack without a header.
+    /// How many lines may belong to a stack without a header.
     unconfirmed: u64,
     done: Vec<Stack>,
 }
@@ -101,12 +101,11 @@ impl StackReader {
 
     /// Parses a line that is a header, without anything around it.
     pub fn header(&mut self, line: &[u8], number: u64) -> bool {
-        let header = Header::of_line(line);
-        let is_header = header.is_some();
-        if let Some(header) = header {
-            self.begin(header, number, "");
-        }
-        is_header
+        let Some(header) = Header::of_line(line) else {
+            return false;
+        };
+        self.begin(header, number, "");
+        true
     }
 
     /// Whether a stack is being read.
@@ -129,12 +128,8 @@ impl StackReader {
         self.double_spaced = false;
         self.last = Last::Nothing;
         self.unconfirmed = 0;
-        let Some(stack) = self.current.take() else {
-            return;
-        };
-        if stack.is_certain() {
-            self.done.push(stack);
-        }
+        self.done
+            .extend(self.current.take().filter(Stack::is_certain));
     }
 
     fn certainty(&mut self) -> Took {
@@ -169,7 +164,6 @@ impl StackReader {
             id: header.id,
             state: Some(header.state),
             minutes: header.minutes,
-            locked_to_thread: header.locked_to_thread,
             crashed: std::mem::take(&mut self.crashed),
             calls: Calls::with_room(),
             ident: ident.to_owned(),
@@ -233,6 +227,7 @@ impl StackReader {
         true
     }
 
+    /// Reads the rest of a dump that is one line.
     fn one_line(&mut self, text: &str, number: u64, ident: &str) {
         let mut rest = text.trim_start();
         while !rest.is_empty() {
@@ -241,12 +236,9 @@ impl StackReader {
                 rest = after.trim_start();
             } else if let Some(by) = rest.strip_prefix("created by ") {
                 self.created(rest);
-                let after = by.split_once(' ').map_or("", |(_, after)| after);
-                let in_goroutine = after.strip_prefix("in goroutine ");
-                rest = match in_goroutine {
-                    Some(after) => after.split_once(' ').map_or("", |(_, after)| after),
-                    None => after,
-                };
+                let after = behind_word(by);
+                let number = after.strip_prefix("in goroutine ");
+                rest = number.map_or(after, behind_word);
             } else if let Some((call, after)) = Call::take(rest) {
                 if let Some(stack) = &mut self.current {
                     stack.calls.push(call);
@@ -254,13 +246,15 @@ impl StackReader {
                 }
                 rest = after.trim_start();
             } else {
-                rest = rest
-                    .split_once(' ')
-                    .map_or("", |(_, after)| after)
-                    .trim_start();
+                rest = behind_word(rest).trim_start();
             }
         }
     }
+}
+
+/// The text behind the first space.
+fn behind_word(text: &str) -> &str {
+    text.split_once(' ').map_or("", |(_, rest)| rest)
 }
 
 /// A call directly after another one, perhaps with the writer's name in between.
@@ -287,17 +281,11 @@ fn is_numbered_place(line: &[u8]) -> bool {
     let end = memchr::memchr(b' ', line);
     let first = &line[..end.unwrap_or(line.len())];
     let digits = first.iter().rev().take_while(|it| it.is_ascii_digit());
-    let Some((file, _)) = first.split_at_checked(first.len() - digits.count()) else {
-        return false;
-    };
-    let Some(file) = file
-        .strip_suffix(b":")
-        .filter(|it| it.len() + 1 < first.len())
-    else {
-        return false;
-    };
+    let (file, number) = first.split_at(first.len() - digits.count());
     let ends: [&[u8]; 3] = [b".go", b".s", b".c"];
-    ends.iter().any(|end| file.ends_with(end)) || file.starts_with(b"_cgo")
+    let is_source =
+        |file: &[u8]| ends.iter().any(|end| file.ends_with(end)) || file.starts_with(b"_cgo");
+    !number.is_empty() && file.strip_suffix(b":").is_some_and(is_source)
 }
 
 /// Why a program ended by itself.

@@ -5,7 +5,7 @@ use serde::Deserialize;
 
 use super::{Group, Program, Wait, short};
 use crate::evidence::Evidence;
-use crate::rules::{Of, Rules, Texts};
+use crate::rules::{CauseRule, Rules, Texts};
 
 /// Goroutines with the same stack.
 #[derive(Debug, Deserialize)]
@@ -14,21 +14,21 @@ pub struct GoroutineRule {
     /// One of these is among the calls; empty for any stack.
     #[serde(default)]
     pub(crate) calls: Texts,
-    /// And this is, further out.
+    /// And this function is, further out.
     under: Option<String>,
-    /// They wait for one of these; empty for any wait.
+    /// The goroutines wait for one of these; empty for any wait.
     #[serde(default)]
     waits: Vec<Wait>,
-    /// They are of one of these programs; empty for any.
+    /// The goroutines belong to one of these programs; empty for any.
     #[serde(default)]
     programs: Vec<Program>,
-    /// Their program ended because of one of them.
+    /// The program crashed because of one of the goroutines.
     #[serde(default)]
     crashed: bool,
     /// The minimum wait time; 0 also matches unknown waits.
     #[serde(default)]
     minutes: u64,
-    /// The dumps for which it holds.
+    /// The dumps for which the rule holds.
     only: Option<Only>,
     #[serde(default)]
     accuses: Accused,
@@ -36,7 +36,7 @@ pub struct GoroutineRule {
     headline: Option<String>,
     /// What the stack shows, in a sentence without a full stop.
     says: String,
-    /// Of several rules that hold for a stack, the one with the lowest order counts.
+    /// If several rules hold for a stack, the one with the lowest order counts.
     #[serde(default)]
     pub(crate) order: u32,
 }
@@ -69,13 +69,13 @@ enum Accused {
     None,
 }
 
-/// No more goroutines than these are picked out; a whole dump has hundreds.
+/// The maximum number of goroutines in an excerpt; a whole dump has hundreds.
 const MAX_EXCERPT: u64 = 3;
 
-/// Of what a group of goroutines is a part.
+/// What a group of goroutines is part of.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Context {
-    /// How many goroutines there are; 0 if that says nothing.
+    /// The number of goroutines; 0 if it does not matter.
     pub total: u64,
     /// Other lines show that the PLEG was unhealthy, and nothing shows why.
     pub is_unexplained: bool,
@@ -91,7 +91,7 @@ pub(crate) fn searched_texts() -> impl Iterator<Item = &'static str> {
 /// What a group of goroutines shows.
 pub fn evidence(group: &Group, context: Context) -> Option<Evidence> {
     let mut rules = Rules::active().goroutines.iter();
-    let Of { cause, rule, .. } = rules.find(|of| of.rule.holds(group, context))?;
+    let CauseRule { cause, rule, .. } = rules.find(|of| of.rule.holds(group, context))?;
     let state = group.oldest.state.as_deref().unwrap_or("state unknown");
     let wait = match group.max_minutes {
         Some(minutes) => format!(", up to {minutes} minutes"),
@@ -112,7 +112,7 @@ pub fn evidence(group: &Group, context: Context) -> Option<Evidence> {
 }
 
 impl GoroutineRule {
-    /// What is wrong with it, in a sentence: it holds for every stack.
+    /// Checks that the rule does not hold for every stack. The error is a sentence.
     pub(crate) fn check(&self) -> Result<(), String> {
         let is_narrow = !self.calls.is_empty()
             || self.under.is_some()
@@ -142,7 +142,7 @@ impl GoroutineRule {
         is_such_a_dump && long_enough && called && under && waits && whose && crashed
     }
 
-    /// A program that waits for another one is not at fault itself.
+    /// The culprit, if the rule names one. A program that waits for another one is not at fault itself.
     fn accused(&self, group: &Group) -> Option<&'static str> {
         let program = match self.accuses {
             Accused::None => return None,

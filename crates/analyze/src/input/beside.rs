@@ -31,7 +31,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Reads all of them; returns the results in their order.
+/// Reads all sources, `at_once` of them in parallel; returns the results in the order of the sources.
 pub(super) fn read_all(
     sources: Vec<Source>,
     now: WallTime,

@@ -2,7 +2,7 @@
 
 use std::io::{self, Read};
 
-/// Longer lines are cut; the rest is read but not kept.
+/// The maximum length of a line. The rest of a longer one is read but not kept.
 pub const MAX_LINE_BYTES: usize = 1 << 20;
 const CHUNK: usize = 256 << 10;
 

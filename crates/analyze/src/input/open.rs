@@ -2,45 +2,34 @@
 
 use std::fs::File;
 use std::io;
+use std::os::unix::fs::FileTypeExt as _;
 use std::path::Path;
 
 use pleg_text::WallTime;
-use rustix::fs::{FileType, Mode, OFlags};
+use rustix::fs::{Mode, OFlags};
 
 pub(super) struct Opened {
-    pub(super) kind: Kind,
+    pub(super) file: File,
+    /// There is no data while no process writes.
+    pub(super) is_pipe: bool,
     pub(super) modified: Option<WallTime>,
     /// Its size, if it has one.
     pub(super) bytes: Option<u64>,
 }
 
-pub(super) enum Kind {
-    File(File),
-    /// A pipe: there is no data while no process writes.
-    Pipe(File),
-}
-
 pub(super) fn open(path: &Path) -> io::Result<Opened> {
     let flags = OFlags::RDONLY | OFlags::CLOEXEC | OFlags::NOCTTY | OFlags::NONBLOCK;
     let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
-    let stat = rustix::fs::fstat(&file)?;
-    let kind = FileType::from_raw_mode(stat.st_mode);
-    if kind == FileType::Fifo || kind == FileType::CharacterDevice {
-        return Ok(Opened {
-            kind: Kind::Pipe(file),
-            modified: None,
-            bytes: None,
-        });
-    }
     let metadata = file.metadata()?;
-    let modified = metadata
-        .modified()
-        .ok()
-        .and_then(|time| jiff::Timestamp::try_from(time).ok());
+    let kind = metadata.file_type();
+    let is_pipe = kind.is_fifo() || kind.is_char_device();
+    let modified = metadata.modified().ok().filter(|_| !is_pipe);
+    let modified = modified.and_then(|time| jiff::Timestamp::try_from(time).ok());
     Ok(Opened {
-        kind: Kind::File(file),
+        file,
+        is_pipe,
         modified: modified.map(WallTime::from),
-        // Files of /proc have none.
+        // Pipes and files of /proc have none.
         bytes: Some(metadata.len()).filter(|bytes| *bytes > 0),
     })
 }

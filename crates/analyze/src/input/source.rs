@@ -14,13 +14,13 @@ use crate::analysis::{Read, Reading};
 const MAX_FILES: usize = 10_000;
 const MAX_DEPTH: usize = 8;
 
-/// How much of an input decides whether it is text.
+/// How many bytes of an input decide whether it is text.
 const HEAD: u64 = 8 << 10;
 
-/// Of text that is not binary, fewer than one byte in this many is a control character. A crash
-/// leaves NUL bytes in logs, so these do not count.
+/// A file is text if fewer than one byte in this many is a control character. A crash leaves NUL bytes in
+/// logs, so these do not count.
 const CONTROL_CHARACTERS: usize = 50;
-/// The beginning of a text has no more runs of NUL bytes.
+/// A file whose beginning has more runs of NUL bytes is binary.
 const MAX_NUL_RUNS: usize = 2;
 
 #[derive(Debug)]
@@ -55,9 +55,8 @@ fn walk(folder: &Path, depth: usize, files: &mut Vec<std::path::PathBuf>) -> io:
         let entry = entry?;
         let kind = entry.file_type()?;
         if files.len() >= MAX_FILES {
-            return Err(io::Error::other(format!(
-                "the directory contains more than {MAX_FILES} files"
-            )));
+            let why = format!("the directory contains more than {MAX_FILES} files");
+            return Err(io::Error::other(why));
         }
         if kind.is_dir() && depth < MAX_DEPTH {
             walk(&entry.path(), depth + 1, files)?;
@@ -83,19 +82,18 @@ impl Source {
 }
 
 fn read_file(path: &str, now: WallTime, observer: &mut dyn Observer) -> Ended {
-    let opened = match open::open(Path::new(path)) {
+    let mut opened = match open::open(Path::new(path)) {
         Ok(opened) => opened,
         Err(error) => return unreadable(path.to_owned(), error),
     };
-    let latest = opened.modified.unwrap_or(now);
-    let reading = Reading::begin(path, latest);
+    let reading = Reading::begin(path, opened.modified.unwrap_or(now));
     observer.begins(path, opened.bytes);
-    match opened.kind {
-        open::Kind::Pipe(file) => {
-            let mut waiting = pipe::Waiting::new(file, path, observer);
+    match opened.is_pipe {
+        true => {
+            let mut waiting = pipe::Waiting::new(opened.file, path, observer);
             feed(path, reading, &mut waiting)
         }
-        open::Kind::File(mut file) => feed(path, reading, &mut Counting(&mut file, observer)),
+        false => feed(path, reading, &mut Counting(&mut opened.file, observer)),
     }
 }
 
@@ -104,8 +102,8 @@ fn unreadable(path: String, source: io::Error) -> Ended {
     (read, Some(Unreadable { path, source }))
 }
 
-/// Reads all lines of a possibly compressed source. A binary one is no error: a directory that was
-/// saved from a node has some.
+/// Reads all lines of a source, which may be compressed. A binary source is not an error, because a
+/// directory that was saved from a node has some.
 fn feed(path: &str, mut reading: Reading, bytes: &mut dyn io::Read) -> Ended {
     let (says, failed) = match lines_of(bytes, |line, cut| reading.line(line, cut)) {
         Ok(Content::Text) => (None, None),
@@ -154,11 +152,8 @@ fn is_binary(head: &[u8]) -> bool {
     let shown = head.iter().filter(|byte| **byte != 0).count();
     let control = head.iter().filter(|byte| is_control(**byte)).count();
     // A crash leaves one run of NUL bytes in a log.
-    let runs = head
-        .windows(2)
-        .filter(|two| two[0] == 0 && two[1] != 0)
-        .count();
-    control * CONTROL_CHARACTERS > shown || runs > MAX_NUL_RUNS
+    let ends = head.windows(2).filter(|two| two[0] == 0 && two[1] != 0);
+    control * CONTROL_CHARACTERS > shown || ends.count() > MAX_NUL_RUNS
 }
 
 /// Reports to the observer how much is read.

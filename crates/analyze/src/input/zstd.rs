@@ -5,9 +5,9 @@ use std::io::{self, Read};
 use ruzstd::decoding::StreamingDecoder;
 
 pub(super) const MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
-/// A frame header is no longer.
+/// The maximum length of a frame header.
 const MAX_HEADER_BYTES: usize = 18;
-/// Enough for all levels up to 19; `--long` and `--ultra` need more.
+/// The maximum window: enough for all levels up to 19; `--long` and `--ultra` need more.
 const MAX_WINDOW: u64 = 8 << 20;
 
 /// Reads all frames as one stream.
@@ -78,11 +78,11 @@ fn window(head: &[u8]) -> Option<u64> {
     }
     let dictionary = [0, 1, 2, 4][usize::from(descriptor & 3)];
     let size = [1, 2, 4, 8][usize::from(descriptor >> 6)];
-    let field = head.get(5 + dictionary..5 + dictionary + size)?;
-    let number = field
+    let field = head
+        .get(5 + dictionary..5 + dictionary + size)?
         .iter()
-        .rev()
-        .fold(0u64, |number, byte| number << 8 | u64::from(*byte));
+        .rev();
+    let number = field.fold(0u64, |number, byte| number << 8 | u64::from(*byte));
     Some(if size == 2 { number + 256 } else { number })
 }
 
@@ -91,6 +91,7 @@ fn invalid(why: &str) -> io::Error {
 }
 
 impl<R: Read> Peeked<R> {
+    /// Reads ahead, so that the first bytes are known.
     fn look(&mut self, bytes: usize) -> io::Result<()> {
         let missing = bytes.saturating_sub(self.head.len()) as u64;
         (&mut self.inner)
@@ -147,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn damage_and_greed_are_errors() {
+    fn damaged_frames_and_large_windows_are_errors() {
         let whole = compress_to_vec(&[b'x'; 5000][..], CompressionLevel::Fastest);
         let read = |bytes: &[u8]| Frames::new(bytes).read_to_end(&mut Vec::new());
         assert!(read(&whole[..whole.len() - 5]).is_err());

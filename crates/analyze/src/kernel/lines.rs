@@ -9,6 +9,11 @@ use memchr::memmem::Finder;
 use super::reader::KernelStack;
 use crate::line::first_chars;
 
+/// The name of a process, a function or a release, cut if it is longer than any real one.
+pub(super) fn name(text: &str) -> String {
+    first_chars(text, 100).to_owned()
+}
+
 /// The task of `INFO: task dockerd:1810 blocked for more than 328 seconds.`
 pub fn blocked_task(line: &str) -> Option<KernelStack> {
     let at = TASK.find(line.as_bytes())?;
@@ -16,7 +21,7 @@ pub fn blocked_task(line: &str) -> Option<KernelStack> {
     let (task, rest) = rest.split_once(" blocked for more than ")?;
     let (process, pid) = task.rsplit_once(':')?;
     Some(KernelStack {
-        process: Some(first_chars(process, 100).to_owned()),
+        process: Some(name(process)),
         pid: pid.parse().ok(),
         blocked_seconds: rest.split(' ').next()?.parse().ok(),
         ..KernelStack::default()
@@ -37,28 +42,24 @@ pub(super) fn below_path(line: &str) -> Option<(Option<u32>, &str)> {
     Some((path.rsplit('/').next()?.parse().ok(), frame))
 }
 
+/// The task whose stack begins with this line.
 pub(super) fn beginning(line: &str, number: u64) -> Option<KernelStack> {
     let of = |process: &str, pid: &str| KernelStack {
-        process: Some(first_chars(process, 100).to_owned()),
+        process: Some(name(process)),
         pid: pid.parse().ok(),
         line: number,
         ..KernelStack::default()
     };
     if TASK.find(line.as_bytes()).is_some() {
-        let task = blocked_task(line)?;
-        return Some(KernelStack {
-            line: number,
-            ..task
-        });
+        let mut task = blocked_task(line)?;
+        task.line = number;
+        return Some(task);
     }
     // task:dockerd  state:D stack:    0 pid: 1810 ppid:     1 flags:0x00004000
     if let Some(rest) = line.strip_prefix("task:") {
         let (process, rest) = rest.split_once("state:")?;
-        let pid = rest
-            .split_once(" pid:")?
-            .1
-            .split_ascii_whitespace()
-            .next()?;
+        let (_, rest) = rest.split_once(" pid:")?;
+        let pid = rest.split_ascii_whitespace().next()?;
         return Some(of(process.trim(), pid));
     }
     // CPU: 1 PID: 20417 Comm: exe Not tainted 5.3.0, in front of what a CPU was just doing
@@ -68,8 +69,7 @@ pub(super) fn beginning(line: &str, number: u64) -> Option<KernelStack> {
             ..of(process, pid)
         });
     }
-    // BUG: soft lockup - CPU#3 stuck for 23s! [java:30112], perhaps without what a mail has left on the
-    // line before
+    // BUG: soft lockup - CPU#3 stuck for 23s! [java:30112]; a mail may have put `BUG: ` on the line before
     if let Some((before, rest)) = line.split_once("soft lockup - CPU#")
         && (before.is_empty() || before.ends_with("BUG: "))
     {
@@ -119,9 +119,7 @@ pub(super) fn release(line: &str) -> Option<String> {
     let words = rest.split_ascii_whitespace();
     let mut releases =
         words.filter(|word| word.starts_with(|c: char| c.is_ascii_digit()) && word.contains('.'));
-    releases
-        .next()
-        .map(|release| first_chars(release, 100).to_owned())
+    releases.next().map(name)
 }
 
 /// The process of `CPU: 1 PID: 20417 Comm: exe Not tainted 5.3.0-1034-azure`.
@@ -130,13 +128,13 @@ fn running(line: &str) -> Option<(&str, &str)> {
     let pid = before.split_once("PID: ")?.1.split(' ').next()?;
     let ends = [" Not tainted", " Tainted: ", " Kdump: "];
     let end = ends.iter().filter_map(|end| behind_name.find(end)).min();
-    let name = &behind_name[..end.unwrap_or(behind_name.len())];
-    pid.parse::<u32>().is_ok().then_some((name, pid))
+    let process = &behind_name[..end.unwrap_or(behind_name.len())];
+    pid.parse::<u32>().is_ok().then_some((process, pid))
 }
 
-/// The function, and whether it was surely called: of `[<0>] __refrigerator+0x4c/0x130`, ` ? schedule+0x67/0x90 [xfs]` or
-/// `#6 [ffff880826267c58] netlink_recvmsg at ffffffff815bb312`, the first without its number with
-/// `bt -t`.
+/// The function of a frame, and whether it was certainly called: `[<0>] __refrigerator+0x4c/0x130`,
+/// ` ? schedule+0x67/0x90 [xfs]`, or as `crash` prints it, with `bt -t` without the number:
+/// `#6 [ffff880826267c58] netlink_recvmsg at ffffffff815bb312`.
 pub(super) fn function(line: &str) -> Option<(&str, bool)> {
     if line.starts_with('#') || line.starts_with("[ffff") {
         let (_, rest) = line.split_once("] ")?;
@@ -155,10 +153,8 @@ pub(super) fn function(line: &str) -> Option<(&str, bool)> {
         None => line,
     };
     // [<8079d9b0>] (__schedule) from [<8079e018>] (schedule+0x50/0xa8), of 32-bit ARM
-    if let Some((name, from)) = line
-        .strip_prefix('(')
-        .and_then(|rest| rest.split_once(") from [<"))
-    {
+    let frame = line.strip_prefix('(');
+    if let Some((name, from)) = frame.and_then(|rest| rest.split_once(") from [<")) {
         let name = name.split([' ', '+']).next().unwrap_or_default();
         return (from.contains(">]") && is_symbol(name)).then_some((name, true));
     }
@@ -168,9 +164,7 @@ pub(super) fn function(line: &str) -> Option<(&str, bool)> {
     let at = OFFSET.find(line.as_bytes())?;
     let (function, offset) = (&line[..at], &line[at + OFFSET.needle().len()..]);
     // __schedule from schedule+0x54/0xec, of 32-bit ARM since Linux 5.18
-    let function = function
-        .split_once(" from ")
-        .map_or(function, |(name, _)| name);
+    let function = function.split(" from ").next().unwrap_or(function);
     let (at, rest) = offset.split_once("/0x")?;
     let size = rest.split(' ').next()?;
     let hex = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_hexdigit());
@@ -185,13 +179,13 @@ fn is_symbol(text: &str) -> bool {
 /// The function of `0010:smp_call_function_single+0xce/0xf2`, or behind addresses in brackets.
 pub(super) fn instruction(at: &str) -> Option<String> {
     let (function, _) = function(at.rsplit([':', ' ']).next()?)?;
-    Some(first_chars(function, 100).to_owned())
+    Some(name(function))
 }
 
 /// The function of `Workqueue: netns cleanup_net`.
 pub(super) fn work(line: &str) -> Option<String> {
     let function = line.split_once("Workqueue: ")?.1.split(' ').nth(1)?;
-    is_symbol(function).then(|| first_chars(function, 100).to_owned())
+    is_symbol(function).then(|| name(function))
 }
 
 /// ` ffff88008d8cfc48 0000000000000046 ffff88029e428000`: the stack as it is in memory, which
@@ -204,17 +198,17 @@ fn is_raw_words(line: &str) -> bool {
     !line.is_empty() && words.take(9).all(is_word)
 }
 
+/// Whether the line, which is not a frame, belongs to a stack.
 pub(super) fn is_around(line: &str) -> bool {
     let around = &facts().around_kernel_stacks;
     // dockerd         D    0  1810      1 0x00004080
-    let task = line
-        .split_ascii_whitespace()
-        .nth(1)
-        .is_some_and(|state| matches!(state, "D" | "S" | "R"));
+    let state = line.split_ascii_whitespace().nth(1);
+    let is_task = matches!(state, Some("D" | "S" | "R"));
     // The end of a release that a mail or a terminal has wrapped.
     let number = line.strip_prefix('#').unwrap_or_default();
     let is_build = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
-    task || is_build
+    is_task
+        || is_build
         || is_raw_words(line)
         || around.iter().any(|text| line.contains(text))
         || line.starts_with("RIP:")

@@ -1,30 +1,29 @@
-//! Joins lines to kernel stacks.
+//! Builds kernel stacks from lines.
 
 use super::lines::{
-    beginning, below_path, decider, function, instruction, is_around, is_heading, is_logged,
+    beginning, below_path, decider, function, instruction, is_around, is_heading, is_logged, name,
     release, stuck, work,
 };
 use crate::kind::Kind;
-use crate::line::first_chars;
 
 /// The stack of one task.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct KernelStack {
     /// The task's name.
     pub process: Option<String>,
-    /// Its number.
+    /// Its process id.
     pub pid: Option<u32>,
-    /// It was running when the kernel printed it: it waits for nothing.
+    /// It was running when the kernel printed the stack, so it does not wait.
     pub is_running: bool,
-    /// For how long it has kept its processor, if the kernel reports that as a lock-up.
+    /// How long it has kept its processor, if the kernel reports a lock-up.
     pub locked_up_seconds: Option<u64>,
-    /// For how long the kernel says that it has been blocked.
+    /// How long it has been blocked, if the kernel reports that.
     pub blocked_seconds: Option<u64>,
     /// The function that the processor was in.
     pub instruction: Option<String>,
     /// Functions from the innermost outwards.
     pub functions: Vec<String>,
-    /// It decides which files others may open, by fanotify.
+    /// Its program decides which files other processes may open, by fanotify.
     pub decides_on_files: bool,
     /// The kernel's release.
     pub release: Option<String>,
@@ -33,13 +32,13 @@ pub struct KernelStack {
 }
 
 impl KernelStack {
-    /// Whether a function of the stack begins so.
+    /// Whether the name of a function in the stack begins with this text.
     pub fn calls(&self, function: &str) -> bool {
         let mut functions = self.functions.iter();
         functions.any(|name| name.starts_with(function))
     }
 
-    /// `dockerd (1810)`, or as much of it as is known; `None` where nothing is.
+    /// `dockerd (1810)`, or the part of it that is known; `None` if nothing is.
     pub fn task(&self) -> Option<String> {
         match (&self.process, self.pid) {
             (Some(process), Some(pid)) => Some(format!("{process} ({pid})")),
@@ -54,47 +53,47 @@ impl KernelStack {
 #[derive(Debug, Default)]
 pub struct KernelStackReader {
     current: Option<KernelStack>,
-    /// The kernel printed it in its log; otherwise it was read from a file.
+    /// The kernel printed the current stack in its log; otherwise it is from `/proc` or `crash`.
     is_logged: bool,
-    /// What the worker does whose stack it is: its outermost function, which is there even where
-    /// the stack is cut.
+    /// The outermost function of a kernel worker, which a line in front of the stack names: the stack
+    /// itself may be cut.
     work: Option<String>,
-    /// Frames that the kernel marks with `?`: left over on the stack, perhaps of earlier calls.
+    /// Frames that the kernel marks with `?`: they may be left over from earlier calls.
     unreliable: Vec<String>,
-    /// The last task that was reported as keeping its processor, and for how many seconds: lines of
-    /// others may stand in front of its stack.
+    /// The last task that was reported as locking up its processor, and for how many seconds. Other lines
+    /// may precede its stack.
     locked_up: Option<(u32, u64)>,
-    /// The number that was the line before: the task whose stack follows, if one does.
+    /// The previous line, if it was only a number: the task whose stack may follow.
     number_before: Option<u32>,
-    /// The line before was the heading of a stack in a log.
+    /// The previous line was the heading of a stack in a log.
     follows_heading: bool,
-    /// The line of the registers of the kernel: the next stack is of what a processor was doing.
+    /// The line with the registers of the kernel: the next stack is that of a running task.
     registers: Option<u64>,
-    /// The programs that decide which files others may open.
+    /// The programs that decide which files other processes may open.
     deciders: Vec<String>,
     done: Vec<KernelStack>,
 }
 
-/// The most lines of registers and code between, also where a mail has wrapped them.
+/// The maximum number of lines between the registers and the stack, even if a mail has wrapped them.
 const REGISTER_LINES: u64 = 40;
 
-/// More than a node has.
+/// How many programs are kept. No node has more that use fanotify.
 const MAX_DECIDERS: usize = 16;
 
 const MAX_FUNCTIONS: usize = 64;
 
 impl KernelStackReader {
-    /// Takes a line of the kernel's log, which reports programs, too.
+    /// Reads a line of the kernel's log, which also reports programs that use fanotify.
     pub fn log_line(&mut self, line: &str, number: u64) {
         if self.deciders.len() < MAX_DECIDERS
             && let Some(process) = decider(line)
         {
-            self.deciders.push(first_chars(process, 100).to_owned());
+            self.deciders.push(name(process));
         }
         self.line(line, number);
     }
 
-    /// Takes a line without its carrier, if it is a part of a kernel stack.
+    /// Reads a line without its prefix; returns whether it is part of a kernel stack.
     pub fn line(&mut self, line: &str, number: u64) -> bool {
         let line = line.trim();
         let number_before = self.number_before.take();
@@ -127,10 +126,8 @@ impl KernelStackReader {
                 }
                 _ => {}
             }
-            stack.decides_on_files = stack
-                .process
-                .as_ref()
-                .is_some_and(|process| self.deciders.contains(process));
+            let process = stack.process.as_ref();
+            stack.decides_on_files = process.is_some_and(|name| self.deciders.contains(name));
             stack.release = release(line);
             // A hung task is named twice in front of its one stack.
             let known = self.current.as_mut();
@@ -162,23 +159,17 @@ impl KernelStackReader {
             self.frame(function, is_reliable);
             return true;
         }
-        let around = self.current.is_some() && is_around(line);
-        match around {
-            true => {
-                self.work = self.work.take().or_else(|| work(line));
-                if let Some(stack) = &mut self.current {
-                    let address = || instruction(line.split_once("RIP: ")?.1);
-                    stack.instruction = stack.instruction.take().or_else(address);
-                    stack.release = stack.release.take().or_else(|| release(line));
-                }
-            }
-            false => {
-                self.number_before = line.parse().ok();
-                self.follows_heading = is_heading(line);
-                self.finish();
-            }
+        if let Some(stack) = self.current.as_mut().filter(|_| is_around(line)) {
+            self.work = self.work.take().or_else(|| work(line));
+            let address = || instruction(line.split_once("RIP: ")?.1);
+            stack.instruction = stack.instruction.take().or_else(address);
+            stack.release = stack.release.take().or_else(|| release(line));
+            return true;
         }
-        around
+        self.number_before = line.parse().ok();
+        self.follows_heading = is_heading(line);
+        self.finish();
+        false
     }
 
     fn frame(&mut self, function: &str, is_reliable: bool) {
@@ -189,11 +180,11 @@ impl KernelStackReader {
             false => unreliable,
         };
         if frames.len() < MAX_FUNCTIONS {
-            frames.push(first_chars(function, 100).to_owned());
+            frames.push(name(function));
         }
     }
 
-    /// The input, or what belongs together, ends.
+    /// Ends the current stack.
     pub fn finish(&mut self) {
         let unreliable = std::mem::take(&mut self.unreliable);
         let work = self.work.take();
@@ -214,7 +205,7 @@ impl KernelStackReader {
         self.done.extend(real);
     }
 
-    /// The kind of input that the stack is a part of that is being read.
+    /// The kind of input that the current stack belongs to.
     pub fn kind(&self) -> Kind {
         match self.is_logged {
             true => Kind::KernelLog,
@@ -236,6 +227,17 @@ impl KernelStackReader {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The stacks in these lines, each of which belongs to one.
+    #[track_caller]
+    fn stacks(lines: &[&str]) -> Vec<KernelStack> {
+        let mut reader = KernelStackReader::default();
+        for line in lines {
+            assert!(reader.line(line, 1), "{line}");
+        }
+        reader.finish();
+        reader.take_done()
+    }
 
     #[test]
     fn functions_of_all_three_sources_are_read() {
@@ -267,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn a_task_is_named_by_what_stands_in_front() {
+    fn the_line_in_front_of_a_stack_names_the_task() {
         let mut reader = KernelStackReader::default();
         for line in [
             "INFO: task dockerd:1810 blocked for more than 328 seconds.",
@@ -297,19 +299,14 @@ mod tests {
     }
 
     #[test]
-    fn what_a_cpu_was_doing_is_no_wait() {
-        let mut reader = KernelStackReader::default();
-        for line in [
+    fn a_running_task_does_not_wait() {
+        let read = stacks(&[
             "CPU: 11 UID: 0 PID: 318 Comm: tmux: server Not tainted 6.12.0 #1",
             "Call Trace:",
             " ext4_filemap_fault+0x31/0x44",
             "INFO: task dockerd:1810 blocked for more than 120 seconds.",
             "ovl_sync_fs+0x2f/0x50",
-        ] {
-            assert!(reader.line(line, 1), "{line}");
-        }
-        reader.finish();
-        let read = reader.take_done();
+        ]);
         let tasks: Vec<_> = read
             .iter()
             .map(|stack| (stack.process.as_deref(), stack.is_running))
@@ -321,28 +318,22 @@ mod tests {
     }
 
     #[test]
-    fn raw_words_do_not_cut_a_stack_and_its_work_is_its_end() {
-        let mut reader = KernelStackReader::default();
-        for line in [
+    fn raw_words_do_not_end_a_stack_and_the_work_is_its_last_function() {
+        let read = stacks(&[
             "INFO: task kworker/u16:2:4127 blocked for more than 120 seconds.",
             "kworker/u16:2   D ffff8801fbc12f40     0  4127      2 0x00000000",
             "Workqueue: netns cleanup_net",
             " ffff8800b9a4bc48 0000000000000046 ffff8801f0d1a180 0000000000012f40",
             "Call Trace:",
             " [<ffffffff814d1c59>] schedule+0x29/0x70",
-        ] {
-            assert!(reader.line(line, 1), "{line}");
-        }
-        reader.finish();
-        let read = reader.take_done();
+        ]);
         assert_eq!(read.len(), 1);
         assert_eq!(read[0].functions, ["schedule", "cleanup_net"]);
     }
 
     #[test]
     fn a_hung_task_of_new_kernels_is_one_stack() {
-        let mut reader = KernelStackReader::default();
-        for line in [
+        let read = stacks(&[
             "INFO: task dockerd:1810 blocked for more than 120 seconds.",
             "      Tainted: G           OE     5.15.0-88-generic #98-Ubuntu",
             "task:dockerd         state:D stack:    0 pid: 1810 ppid:     1 flags:0x00004000",
@@ -352,11 +343,7 @@ mod tests {
             " </TASK>",
             "task:runc            state:D stack:    0 pid:   77 ppid:     1 flags:0x00004000",
             " rtnl_lock+0x15/0x20",
-        ] {
-            assert!(reader.line(line, 1), "{line}");
-        }
-        reader.finish();
-        let read = reader.take_done();
+        ]);
         let tasks: Vec<_> = read
             .iter()
             .map(|stack| (stack.pid, stack.blocked_seconds, stack.functions.len()))

@@ -1,4 +1,4 @@
-//! What a kernel stack shows: by the lock, the device or the answer that the task waits for.
+//! What a kernel stack shows, by the functions in which its task waits.
 
 use causes::Cause;
 use causes::facts::facts;
@@ -8,35 +8,35 @@ use serde::Deserialize;
 
 use super::KernelStack;
 use crate::evidence::Evidence;
-use crate::rules::{Of, Rules, Texts, is_like};
+use crate::rules::{CauseRule, Rules, Texts, is_like};
 use crate::table::TableRow;
 
 /// Functions in which a blocked task waits.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct KernelStackRule {
-    /// The innermost function that a rule has decides; `nfs_` stands for all functions that begin with
-    /// it.
+    /// The task waits in one of these functions; `nfs_` stands for all functions that begin with it. If
+    /// rules match several functions of a stack, the innermost one counts.
     pub(crate) functions: Texts,
-    /// They decide only if no others do: tasks wait in them for many reasons.
+    /// The rule counts only if no other one matches, because tasks wait in these functions for many reasons.
     #[serde(default)]
     weak: bool,
-    /// A name that `ps` has cut is not taken for one of these.
+    /// A name that `ps` has cut does not match.
     #[serde(default)]
     whole: bool,
-    /// A task is often there for a moment: without a duration it is at most medium.
+    /// Tasks are often there for a moment, so without a duration the confidence is at most medium.
     #[serde(default)]
     momentary: bool,
-    /// A sleeping task counts, too, and not only one that is blocked.
+    /// A sleeping task counts too, not only a blocked one.
     #[serde(default)]
     pub(crate) asleep: bool,
-    /// The task's name is like one of these; empty is no condition.
+    /// Patterns for the name of the task; empty for any task.
     #[serde(default)]
     pub(crate) processes: Texts,
-    /// One of these functions is in the stack, too.
+    /// One of these functions is in the stack too; empty for any stack.
     #[serde(default)]
     pub(crate) under: Texts,
-    /// The kernel reports that the task has been blocked for this long at least.
+    /// The minimum time for which the kernel reports the task as blocked.
     blocked_seconds: Option<u64>,
     confidence: Confidence,
     /// What a finding says in place of the title; `{task}`, `{long}` and `{function}` are filled in.
@@ -44,7 +44,7 @@ pub struct KernelStackRule {
 }
 
 impl KernelStackRule {
-    /// Whether the stack, besides its function, is meant.
+    /// Whether the stack fulfils all conditions except for the function.
     fn holds(&self, stack: &KernelStack) -> bool {
         let process = stack.process.as_deref().unwrap_or_default();
         let is_called = |function: &String| stack.calls(function);
@@ -52,9 +52,17 @@ impl KernelStackRule {
             && (self.under.is_empty() || self.under.iter().any(is_called))
             && (self.blocked_seconds.is_none() || stack.blocked_seconds >= self.blocked_seconds)
     }
+
+    /// How sure the rule is about this stack.
+    fn confidence_of(&self, stack: &KernelStack) -> Confidence {
+        match self.momentary && stack.blocked_seconds.is_none() {
+            true => self.confidence.min(Confidence::Medium),
+            false => self.confidence,
+        }
+    }
 }
 
-/// Where a FUSE server waits for the next request, which no other task waits for.
+/// A FUSE server waits in this function for its next request. That blocks no other task.
 const SERVER_IDLES: &str = "fuse_dev_do_read";
 
 /// Everything that is looked for in a stack.
@@ -65,27 +73,27 @@ pub(crate) fn searched_texts() -> impl Iterator<Item = &'static str> {
     functions.chain(&facts().kernel_locks).map(String::as_str)
 }
 
-/// `ps` cuts names, and shorter ones could be anything.
+/// `ps` cuts names. A name that is shorter than this could be any function.
 const MIN_CUT: usize = 5;
 
-/// How much of a name a rule's function has in common with it, and how long the rule needs.
+/// How many bytes a name and a rule's function have in common, and the time that the rule needs.
 type Common = (usize, Option<u64>);
 
-/// The rule whose function has most in common with this name, and of those the one that needs the
-/// longest time.
+/// The rule whose function has the most in common with this name, and its function. If several have, the
+/// one that needs the longest time.
 fn entry(
     name: &str,
     weak: bool,
     stack: &KernelStack,
-) -> Option<(&'static str, &'static Of<KernelStackRule>)> {
+) -> Option<(&'static str, &'static CauseRule<KernelStackRule>)> {
     let rules = Rules::active().kernel_stacks.iter();
     let rules = rules.filter(|of| of.rule.weak == weak && of.rule.holds(stack));
-    let common = |of: &'static Of<KernelStackRule>, function: &'static str| {
+    let common = |of: &'static CauseRule<KernelStackRule>, function: &'static str| {
         let is_cut = !of.rule.whole && name.len() >= MIN_CUT && function.starts_with(name);
         let is_it = name.starts_with(function) || is_cut;
         is_it.then(|| (function.len().min(name.len()), of.rule.blocked_seconds))
     };
-    let mut best: Option<(Common, &str, &Of<KernelStackRule>)> = None;
+    let mut best: Option<(Common, &str, &CauseRule<KernelStackRule>)> = None;
     for of in rules {
         for function in of.rule.functions.iter() {
             let common = common(of, function);
@@ -97,40 +105,31 @@ fn entry(
     best.map(|(_, function, of)| (function, of))
 }
 
-/// The rule for this name; a weak rule only if no other rule has the name.
-fn of_name(name: &str, stack: &KernelStack) -> Option<&'static Of<KernelStackRule>> {
+/// The rule for this name; a weak rule only if no other rule matches.
+fn of_name(name: &str, stack: &KernelStack) -> Option<&'static CauseRule<KernelStackRule>> {
     let found = entry(name, false, stack).or_else(|| entry(name, true, stack));
     found.map(|(_, of)| of)
 }
 
-/// What waiting in this function shows, as it was seen once.
+/// What a wait in this function shows, if it was seen at one moment.
 pub fn cause_of_function(name: &str) -> Option<(Cause, Confidence)> {
     cause_in(name, &KernelStack::default(), true)
 }
 
-/// What waiting in this function shows of the task of this stack, which is blocked or only asleep.
+/// What a wait in this function shows about the task of this stack, which is blocked, or only asleep.
 pub fn cause_in(name: &str, stack: &KernelStack, is_blocked: bool) -> Option<(Cause, Confidence)> {
-    let Of { cause, rule, .. } = of_name(name, stack).filter(|of| is_blocked || of.rule.asleep)?;
+    let CauseRule { cause, rule, .. } =
+        of_name(name, stack).filter(|of| is_blocked || of.rule.asleep)?;
     Some((*cause, rule.confidence_of(stack)))
 }
 
-/// What waiting in this function for a while shows.
+/// What a long wait in this function shows.
 pub fn cause_of_long_wait(name: &str) -> Option<(Cause, Confidence)> {
     let of = of_name(name, &KernelStack::default())?;
     Some((of.cause, of.rule.confidence))
 }
 
-impl KernelStackRule {
-    /// How sure it is of a stack, which may have no duration.
-    fn confidence_of(&self, stack: &KernelStack) -> Confidence {
-        match self.momentary && stack.blocked_seconds.is_none() {
-            true => self.confidence.min(Confidence::Medium),
-            false => self.confidence,
-        }
-    }
-}
-
-/// What the stack shows; nothing if nothing in it is known.
+/// The evidence in a stack; empty if no rule matches.
 pub fn evidence(stack: &KernelStack) -> Vec<Evidence> {
     let mut evidence = match entry_of(stack) {
         Some((function, of)) => vec![of_function(stack, function, of)],
@@ -151,7 +150,7 @@ pub fn evidence(stack: &KernelStack) -> Vec<Evidence> {
     evidence
 }
 
-fn entry_of(stack: &KernelStack) -> Option<(&'static str, &'static Of<KernelStackRule>)> {
+fn entry_of(stack: &KernelStack) -> Option<(&'static str, &'static CauseRule<KernelStackRule>)> {
     if stack.is_running || has_crashed(stack) || stack.calls(SERVER_IDLES) {
         return None;
     }
@@ -167,10 +166,10 @@ fn has_crashed(stack: &KernelStack) -> bool {
     stack.calls("crash_kexec") || stack.calls("__crash_kexec")
 }
 
-/// What is known of a task of which no function that waits is known.
+/// A row for the tables, if no rule matches a function of the stack.
 fn row(stack: &KernelStack) -> Option<TableRow> {
     let of = |table| TableRow::new(table, stack.line).text("task", &*task(stack));
-    // For a while the host of a virtual machine may keep its processor from running.
+    // A short lock-up may be a pause of the virtual machine by its host.
     if let Some(seconds) = stack.locked_up_seconds.filter(|_| stack.is_running) {
         let function = stack.instruction.iter().chain(&stack.functions).next();
         let row = of("stalled-processors").number("seconds", seconds as f64);
@@ -198,19 +197,19 @@ fn known_fault(stack: &KernelStack) -> Option<String> {
     let functions = || stack.instruction.iter().chain(&stack.functions);
     let mut faults = kernel_faults(release).into_iter();
     let fault = faults.find(|fault| is_stuck && fault.is_in(functions().map(String::as_str)))?;
+    let what = &fault.what;
     let fixed = fault
         .fixed
-        .as_ref()
+        .iter()
         .map(|fixed| format!("; fixed in {fixed}"));
+    let fixed: String = fixed.collect();
     Some(format!(
-        "; its release, {release}, has a known fault: {}{}",
-        fault.what,
-        fixed.unwrap_or_default()
+        "; its release, {release}, has a known fault: {what}{fixed}"
     ))
 }
 
-/// For a task that has been blocked for long by a lock of the kernel itself, or of which the head of
-/// its stack, which shows that, was cut off.
+/// The evidence of a task that has long been blocked by a lock of the kernel itself. If the stack lacks its
+/// first line, its duration is not known, and it is assumed to be long.
 pub fn held_up(stack: &KernelStack) -> Vec<Evidence> {
     let may_be_hung = stack.blocked_seconds.is_some() || stack.process.is_none();
     let Some(function) = kernel_lock(stack).filter(|_| may_be_hung) else {
@@ -220,21 +219,19 @@ pub fn held_up(stack: &KernelStack) -> Vec<Evidence> {
     Rules::active().evidence(&row.text("long", &*long(stack)).text("function", function))
 }
 
-/// A task that waits, of which no rule says more.
+/// A row for a waiting task about which no rule says more.
 pub fn waiting(stack: &KernelStack) -> TableRow {
     // The first process of a container, once it has to end.
-    let init = stack
-        .functions
-        .iter()
-        .find(|name| *name == "zap_pid_ns_processes");
-    let function = init.map(String::as_str).or_else(|| kernel_lock(stack));
+    let mut functions = stack.functions.iter().map(String::as_str);
+    let init = functions.find(|name| *name == "zap_pid_ns_processes");
+    let function = init.or_else(|| kernel_lock(stack));
     let row = TableRow::new("waiting-tasks", stack.line).text("task", &*task(stack));
     let seconds = stack.blocked_seconds.map(|seconds| seconds as f64);
     row.text("function", function).number("seconds", seconds)
 }
 
-/// The function in which it waits for the kernel itself. What holds that up, the stack of the
-/// waiting task does not show.
+/// The function in which the task waits for a lock of the kernel itself. Its stack does not show what
+/// holds the lock.
 pub fn kernel_lock(stack: &KernelStack) -> Option<&str> {
     let mut functions = stack.functions.iter();
     let found = functions.find(|name| facts().kernel_locks.contains(*name));
@@ -257,7 +254,7 @@ fn waits(stack: &KernelStack, place: &str) -> String {
     format!("{task} waits{long}{place} in the kernel")
 }
 
-fn of_function(stack: &KernelStack, function: &str, of: &Of<KernelStackRule>) -> Evidence {
+fn of_function(stack: &KernelStack, function: &str, of: &CauseRule<KernelStackRule>) -> Evidence {
     let says = waits(stack, &format!(" in {function}"));
     let culprit = Culprit::of_process(stack.process.clone(), stack.pid);
     let headline = of.rule.headline.as_ref().map(|headline| {

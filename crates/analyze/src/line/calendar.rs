@@ -1,4 +1,4 @@
-//! The year and the zone of times that have none, by the rest of their input.
+//! Adds the year and the zone to times without them, by other lines of the input.
 
 use jiff::tz::Offset;
 use pleg_text::WallTime;
@@ -12,7 +12,7 @@ const DAY: i64 = 86_400 * SECOND;
 pub struct Calendar {
     /// When the file was last modified, or now, in nanoseconds: no line is much later.
     latest: i64,
-    /// The day of it.
+    /// The day of `latest`: year, month and day.
     latest_day: (i16, i8, i8),
     /// The year in the last line that had one.
     year: Option<i16>,
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn a_day_that_does_not_exist_is_no_time() {
+    fn a_day_that_does_not_exist_is_not_a_time() {
         for (month, day) in [(13, 40), (2, 29), (4, 31), (0, 1), (1, 0)] {
             assert_eq!(of_day(month, day), None, "{month} {day}");
         }

@@ -1,4 +1,4 @@
-//! Recognises the form of a line before it is parsed, and removes what surrounds the text.
+//! Recognises the form of a line before it is parsed, and removes what is not part of its text.
 
 use causes::facts::facts;
 
@@ -19,12 +19,12 @@ pub(crate) fn is_logrus_on_a_terminal(body: &[u8]) -> bool {
         && body.get(9) == Some(&b'-')
 }
 
-/// Whether it is one of the kernel's messages of memory that it lacks, by its text alone.
+/// Whether the text is one of the kernel's messages about a lack of memory.
 pub(crate) fn is_of_kernel(body: &[u8]) -> bool {
     facts().begins("kernel", body)
 }
 
-/// Whether the line begins as this writer's commands begin their errors; its daemon does not.
+/// Whether the line begins like an error of this writer's commands. Its daemon does not log such lines.
 pub(crate) fn is_of_command(writer: Writer, body: &[u8]) -> bool {
     let begins = |kind| facts().begins(kind, body);
     match writer {
@@ -35,7 +35,7 @@ pub(crate) fn is_of_command(writer: Writer, body: &[u8]) -> bool {
     }
 }
 
-/// Whether a build server wrote the line, of a command that it ran: `[Step 3/4] `.
+/// Whether a build server wrote the line, for a command that it ran: `[Step 3/4] `.
 pub(crate) fn is_of_build(body: &[u8]) -> bool {
     let Some(inside) = body.strip_prefix(b"[Step ") else {
         return false;
@@ -43,10 +43,10 @@ pub(crate) fn is_of_build(body: &[u8]) -> bool {
     inside.first().is_some_and(u8::is_ascii_digit)
 }
 
-/// Whether the line is the message of an event of the kubelet's, without the other columns: in a
-/// log, a prefix precedes it.
+/// Whether the line is the message of an event of the kubelet, without the other columns. In a log, such a
+/// message has a prefix.
 pub(crate) fn is_event_message(body: &[u8]) -> bool {
-    // In YAML.
+    // The key of the message in YAML.
     let body = body.strip_prefix(b"message: ").unwrap_or(body);
     let body = body.strip_prefix(b"\"").unwrap_or(body);
     facts().begins("event-messages", body)
@@ -54,17 +54,10 @@ pub(crate) fn is_event_message(body: &[u8]) -> bool {
 
 /// Whether the line is a message of klog whose header is missing: `"Failed" err="x"`.
 pub(crate) fn is_of_klog_message(body: &[u8]) -> bool {
-    let behind = body
-        .strip_prefix(b"\"")
-        .and_then(|text| super::after(text, "\" "));
-    let Some(behind) = behind else {
-        return false;
-    };
-    let key = behind
-        .iter()
-        .take_while(|byte| byte.is_ascii_alphanumeric());
-    let key = key.count();
-    key > 0 && behind.get(key) == Some(&b'=')
+    let text = body.strip_prefix(b"\"").unwrap_or_default();
+    let behind = super::after(text, "\" ").unwrap_or_default();
+    let end = behind.iter().position(|byte| !byte.is_ascii_alphanumeric());
+    end.is_some_and(|end| end > 0 && behind[end] == b'=')
 }
 
 /// The line without the escape sequences for colours.
@@ -76,10 +69,8 @@ pub(crate) fn without_colours(line: &[u8]) -> Vec<u8> {
         rest = &rest[at + 1..];
         let sequence = rest.strip_prefix(b"[").and_then(|inside| {
             let end = inside.iter().position(u8::is_ascii_alphabetic)?;
-            let digits = inside[..end]
-                .iter()
-                .all(|byte| byte.is_ascii_digit() || *byte == b';');
-            digits.then_some(end + 2)
+            let is_part = |byte: &u8| byte.is_ascii_digit() || *byte == b';';
+            inside[..end].iter().all(is_part).then_some(end + 2)
         });
         rest = &rest[sequence.unwrap_or(0)..];
     }
@@ -92,21 +83,20 @@ pub(crate) fn is_continuation(line: &[u8]) -> bool {
     line.starts_with(b"  ") || line.starts_with(b"\t") || line.starts_with(b"}")
 }
 
-/// `[450528.013688] ` and `[  +0.000016] `, as the kernel's log shows the uptime; an address has more
-/// points.
+/// Whether the line begins with the uptime, as in the kernel's log: `[450528.013688] `, `[  +0.000016] `.
+/// An address has more points.
 pub(crate) fn is_uptime(body: &[u8]) -> bool {
     let inside = body[1..].trim_ascii_start();
     let inside = inside.strip_prefix(b"+").unwrap_or(inside);
-    let digits = inside
-        .iter()
-        .take_while(|byte| byte.is_ascii_digit())
-        .count();
+    let digits = inside.iter().take_while(|byte| byte.is_ascii_digit());
+    let digits = digits.count();
     let end = memchr::memchr(b']', &inside[..inside.len().min(20)]);
     digits > 0
         && inside.get(digits) == Some(&b'.')
         && end.is_some_and(|end| memchr::memrchr(b'.', &inside[..end]) == Some(digits))
 }
 
+/// The text behind `[    T1]`, the thread or processor that the kernel may print.
 pub(crate) fn without_caller(body: &[u8]) -> &[u8] {
     let Some(inside) = body.strip_prefix(b"[") else {
         return body;
@@ -133,13 +123,13 @@ pub(crate) fn milliseconds(text: &[u8]) -> Option<Stamp> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     let whole: i64 = whole.parse().ok()?;
     let is_milli = whole > 100_000_000_000;
-    let (unit, digits) = if is_milli {
-        (1_000_000, 6)
-    } else {
-        (1_000_000_000, 9)
-    };
+    let digits = if is_milli { 6 } else { 9 };
+    let unit = 10i64.pow(digits);
     // A float of this size is only accurate to a tenth of a microsecond, so digits are parsed.
-    let padded = fraction.bytes().chain(std::iter::repeat(b'0')).take(digits);
+    let padded = fraction
+        .bytes()
+        .chain(std::iter::repeat(b'0'))
+        .take(digits as usize);
     let parts = padded.map(|digit| i64::from(digit.saturating_sub(b'0')).min(9));
     let part = parts.fold(0, |number, digit| number * 10 + digit);
     Stamp::of_unix_nanos(whole.checked_mul(unit)?.checked_add(part)?)

@@ -15,8 +15,6 @@ use super::cursor::Cursor;
 /// A parsed line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Klog<'a> {
-    /// `I`, `W`, `E` or `F`.
-    pub severity: u8,
     /// The id of the process or of a thread; 0 if it is missing.
     pub pid: u32,
     /// The place in the source, `kubelet.go:1846`, sometimes with its directory; empty if it is missing.
@@ -48,7 +46,6 @@ pub fn parse(line: &[u8]) -> Option<Klog<'_>> {
         None => (&rest.0[..0], rest.0),
     };
     Some(Klog {
-        severity: line[0],
         pid,
         place,
         message,
@@ -104,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn a_header_is_found_behind_whatever_was_pasted_in_front() {
+    fn a_header_is_found_behind_pasted_text() {
         assert_eq!(
             find(b"  -- node7: E0301 15:52:28.477667 3031 kubelet.go:1991] x"),
             Some(12)

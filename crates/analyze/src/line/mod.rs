@@ -11,8 +11,8 @@
 //! let line = b"Oct  8 16:29:51 worker9 k3s[1636]: E1008 16:23:14.139967 1636 kubelet.go:1846] skipping";
 //! let carried = prefix::split(line);
 //! assert_eq!((carried.host, carried.ident), (&b"worker9"[..], &b"k3s"[..]));
-//! let said = klog::parse(carried.body).map(|klog| (klog.severity, klog.message));
-//! assert_eq!(said, Some((b'E', &b"skipping"[..])));
+//! let said = klog::parse(carried.body).map(|klog| (klog.pid, klog.message));
+//! assert_eq!(said, Some((1636, &b"skipping"[..])));
 //! ```
 
 pub mod calendar;

@@ -1,5 +1,4 @@
-//! The names of months in a log of syslog's form: `Oct`, and as a node with another language writes
-//! them.
+//! The names of months in logs of syslog's form, `Oct`, in English and in other languages of nodes.
 
 use causes::facts::facts;
 
@@ -41,7 +40,7 @@ fn numbered(word: &str) -> Option<i8> {
     digits.parse().ok().filter(|month| (1..=12).contains(month))
 }
 
-/// An English name in small letters, or with a dot.
+/// An English name in lower case, or with a dot.
 fn in_english(word: &str) -> Option<i8> {
     let is_it = |month: &[u8; 3]| word.as_bytes().eq_ignore_ascii_case(month);
     number(ENGLISH.iter().position(|month| is_it(month))?)
@@ -76,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn other_words_are_no_months() {
+    fn other_words_are_not_months() {
         for text in ["", "Oct", "October 24", "13月 24", "node 24", "\u{fe0f} 24"] {
             assert_eq!(take(text.as_bytes()), None, "{text}");
         }

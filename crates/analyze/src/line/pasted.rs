@@ -1,5 +1,5 @@
-//! What pasting puts around a line: marks of lists and frames, numbers, the name of the file that a
-//! line was found in, line breaks of HTML, and spaces that are none.
+//! Removes what pasting puts around a line: marks of lists and frames, line numbers, the name of the file
+//! that the line was found in, line breaks of HTML, and no-break spaces.
 //!
 //! ```text
 //!      12  E1008 16:23:14.139967 …              cat -n
@@ -7,7 +7,7 @@
 //!   * │ `E1008 16:23:14.139967 …`<br>            a list, a frame, code, a web page
 //! ```
 //!
-//! Where it could be the line's own, it is taken away only in front of what begins a line of a log.
+//! What could be part of the line is removed only in front of something that begins a log line.
 
 use std::borrow::Cow;
 
@@ -18,18 +18,18 @@ use super::{klog, stamp};
 
 pub(crate) const NO_BREAK: &[u8] = "\u{a0}".as_bytes();
 
-/// Frames and bullets that stand in front of nothing else.
+/// Frames and bullets, which no line itself begins with.
 const MARKS: [&str; 4] = ["│", "┃", "▌", "•"];
 
 /// What ends a line of a web page.
 const BREAKS: [&[u8]; 3] = [b"<br>", b"<br/>", b"<br />"];
 
-/// No path is longer.
+/// The maximum length of a path.
 const MAX_PATH: usize = 160;
 
 #[derive(Debug)]
 pub(crate) struct Pasted {
-    /// The number of the next line, if each until now has begun with its number.
+    /// The number of the next line, if each line so far began with its number.
     number: Option<u64>,
 }
 
@@ -40,16 +40,16 @@ impl Default for Pasted {
 }
 
 impl Pasted {
-    /// The line without what pasting has put around it; `is_spaced` if it may have no-break spaces.
+    /// The line without what pasting put around it. `is_spaced`: it may contain no-break spaces.
     pub(crate) fn clean<'a>(&mut self, line: &'a [u8], is_spaced: bool) -> Cow<'a, [u8]> {
         let is_json = line.trim_ascii_start().starts_with(b"{");
         let plain = match is_json {
-            // Its quotation marks are its own.
+            // Further quotation marks would make it invalid.
             true => Cow::Borrowed(line),
             false => without_entities(line),
         };
         match plain {
-            // To look for one byte is much quicker.
+            // A search for one byte is much faster than for a whole character.
             Cow::Borrowed(line) if !is_spaced || memchr(NO_BREAK[0], line).is_none() => {
                 Cow::Borrowed(self.without_number(around(line)))
             }
@@ -65,7 +65,7 @@ impl Pasted {
             return line;
         };
         let numbered = number(line).filter(|(number, rest)| {
-            // The first processes of a listing are numbered, too: behind those stands one space.
+            // The first processes of a listing have the same numbers, but with one space behind them.
             let is_padded =
                 !line[..line.len() - rest.len()].ends_with(b" ") || rest.starts_with(b" ");
             *number == expected && is_padded && !rest.trim_ascii_start().starts_with(b"?")
@@ -90,7 +90,7 @@ fn without_no_breaks(line: &[u8]) -> Vec<u8> {
     plain
 }
 
-/// `   12  `, `12: `, `12| `, `12 | `: the number, and what is behind it.
+/// The number in `   12  `, `12: `, `12| ` or `12 | `, and the rest of the line.
 fn number(line: &[u8]) -> Option<(u64, &[u8])> {
     let line = line.trim_ascii_start();
     let end = line.iter().position(|byte| !byte.is_ascii_digit())?;
@@ -102,6 +102,7 @@ fn number(line: &[u8]) -> Option<(u64, &[u8])> {
     }
 }
 
+/// The line without marks at its beginning, and without line breaks of HTML.
 fn around(line: &[u8]) -> &[u8] {
     let mut line = line;
     for end in BREAKS {
@@ -113,6 +114,7 @@ fn around(line: &[u8]) -> &[u8] {
     line
 }
 
+/// The rest of the line, if it begins with a mark.
 fn mark(line: &[u8]) -> Option<&[u8]> {
     let rest = match line.first()? {
         b'`' if !line.starts_with(b"``") => {
@@ -134,7 +136,7 @@ fn mark(line: &[u8]) -> Option<&[u8]> {
     begins_log_line(rest.strip_prefix(b"`").unwrap_or(rest)).then_some(rest)
 }
 
-/// What is behind the name of a file, and perhaps the number of the line: `messages-20230101:17:`.
+/// The line behind the name of a file, and perhaps the number of the line: `messages-20230101:17:`.
 fn behind_path(line: &[u8]) -> Option<&[u8]> {
     let end = memchr(b':', &line[..line.len().min(MAX_PATH)])?;
     let (path, rest) = (&line[..end], &line[end + 1..]);
@@ -146,6 +148,7 @@ fn behind_path(line: &[u8]) -> Option<&[u8]> {
     is_path.then_some(rest)
 }
 
+/// Whether the line begins like a line of a log.
 pub(crate) fn begins_log_line(line: &[u8]) -> bool {
     let is_uptime = matches!(line, [b'[', b' ' | b'0'..=b'9', ..]);
     klog::begins(line)
@@ -169,7 +172,7 @@ mod tests {
     const LINE: &str = "E1008 16:23:14.139967    1636 kubelet.go:1846] skipping";
 
     #[test]
-    fn what_stands_around_a_line_of_a_log_is_taken_away() {
+    fn marks_around_a_log_line_are_removed() {
         for around in [
             "* LINE",
             "- LINE",
@@ -192,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_that_count_the_lines_are_none_of_theirs() {
+    fn line_numbers_are_removed_and_other_numbers_are_not() {
         let numbered = [
             "     1\tgoroutine 1 [running]:",
             "     2\tmain.main()",
@@ -217,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn what_may_be_the_lines_own_stays() {
+    fn marks_that_may_be_part_of_the_line_are_kept() {
         for line in [
             "- containerd is gone",
             "* the node has 3 pods",

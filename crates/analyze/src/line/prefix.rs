@@ -1,5 +1,4 @@
-//! Removes prefixes that were added to a line: by journald, syslog, `talosctl`, a container's log
-//! or a web page.
+//! Removes the prefixes that journald, syslog, `talosctl` or a container's log added to a line.
 //!
 //! ```
 //! let line = b"Oct  8 16:29:51 worker9 containerd[812]: starting";
@@ -27,7 +26,7 @@ pub struct Carried<'a> {
     pub is_of_dmesg: bool,
 }
 
-/// No line has more nested prefixes.
+/// The maximum number of nested prefixes.
 const MAX_LAYERS: usize = 6;
 
 /// Removes all prefixes.
@@ -95,9 +94,7 @@ fn bracketed<'a>(line: &'a [u8], carried: &mut Carried<'a>) -> Option<&'a [u8]> 
 
 /// `Di Mär 16 04:12:37 2021`, as `dmesg -T` prints it in any language.
 fn is_local_time(text: &[u8]) -> bool {
-    let mut words = text
-        .split(|byte| *byte == b' ')
-        .filter(|word| !word.is_empty());
+    let mut words = text.split(|byte| *byte == b' ');
     let is_clock = |word: &[u8]| {
         word.len() == 8 && word[2] == b':' && word[5] == b':' && word[0].is_ascii_digit()
     };
@@ -128,7 +125,7 @@ fn stamped<'a>(line: &'a [u8], carried: &mut Carried<'a>) -> Option<&'a [u8]> {
     Some(writer(rest, carried).unwrap_or(rest))
 }
 
-/// What the kernel's own messages begin with: `dmesg --time-format iso` names no writer.
+/// How messages of the kernel begin. `dmesg --time-format iso` does not name a writer.
 const KERNEL_WORDS: [&[u8]; 3] = [b"INFO", b"BUG", b"WARNING"];
 
 /// `host ident[pid]: ` or `ident[pid]: `; the host may be empty.
@@ -187,19 +184,16 @@ fn named<'a>(line: &'a [u8], carried: &mut Carried<'a>) -> Option<&'a [u8]> {
     Some(rest)
 }
 
-/// Facilities in the output of `talosctl dmesg`; Talos's own init writes as `user`.
+/// Facilities in the output of `talosctl dmesg`; the init process of Talos writes as `user`.
 const FACILITIES: [&[u8]; 3] = [b"kern:", b"user:", b"daemon:"];
 
 /// `10.200.1.3: ` from talosctl, also in front of `kern:    info: `.
 fn addressed<'a>(line: &'a [u8], carried: &mut Carried<'a>) -> Option<&'a [u8]> {
     let colon = super::colon(&line[..line.len().min(50)])?;
     let address = &line[..colon];
+    let is_part = |byte: &u8| byte.is_ascii_digit() || *byte == b'.';
     let dots = address.iter().filter(|byte| **byte == b'.').count();
-    if dots != 3
-        || !address
-            .iter()
-            .all(|byte| byte.is_ascii_digit() || *byte == b'.')
-    {
+    if dots != 3 || !address.iter().all(is_part) {
         return None;
     }
     carried.host = address;
@@ -254,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn every_carrier_is_taken_off() {
+    fn every_prefix_is_removed() {
         check(
             "Oct  8 16:29:51 worker9 k3s[1636]: E1008 x",
             "worker9",
@@ -327,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_without_a_carrier_stays_as_it_is() {
+    fn a_line_without_a_prefix_is_not_changed() {
         for line in [
             "goroutine 386 [chan send, 1140 minutes]:",
             "sync.(*Mutex).Lock(0xc428facb38)",

@@ -82,18 +82,14 @@ pub fn without_entities(line: &[u8]) -> Cow<'_, [u8]> {
         (b"&#43;", b'+'),
         (b"&nbsp;", b' '),
     ];
-    let begins = |at: usize| {
-        ENTITIES
-            .iter()
-            .any(|(entity, _)| line[at..].starts_with(entity))
-    };
-    if !memchr::memchr_iter(b'&', line).any(begins) {
+    let entity = |text: &[u8]| ENTITIES.iter().find(|(entity, _)| text.starts_with(entity));
+    if !memchr::memchr_iter(b'&', line).any(|at| entity(&line[at..]).is_some()) {
         return Cow::Borrowed(line);
     }
     let mut plain = Vec::with_capacity(line.len());
     let mut rest = line;
     while let Some(first) = rest.first() {
-        let entity = ENTITIES.iter().find(|(entity, _)| rest.starts_with(entity));
+        let entity = entity(rest);
         let (byte, length) = entity.map_or((*first, 1), |(entity, byte)| (*byte, entity.len()));
         plain.push(byte);
         rest = &rest[length..];

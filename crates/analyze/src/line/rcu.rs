@@ -1,5 +1,5 @@
-//! A stall of RCU, which the kernel reports in several lines: how long it lasted stands in a later one
-//! than that it was one.
+//! A stall of RCU, which the kernel reports in several lines: the first line reports the stall, and a later
+//! one how long it lasted.
 //!
 //! ```text
 //!   rcu: INFO: rcu_sched self-detected stall on CPU
@@ -9,17 +9,17 @@
 
 use super::{has, number_after};
 
-/// A stall that lasted for this long was none: no kernel waits for hours, so the host had paused the
+/// A report of this length is not of a stall: no processor stalls for hours, so the host had paused the
 /// machine. `cpu-starved` and `kernel-stall` have rules with the same number.
 const PAUSED_JIFFIES: u64 = 10_000_000;
 
-/// Whether a line begins a report of a stall and does not say how long it lasted.
+/// Whether a line begins the report of a stall, without its duration.
 pub fn begins_stall(line: &[u8]) -> bool {
     let begins = has(line, "detected stall") || has(line, "detected expedited stall");
     begins && !has(line, " jiffies")
 }
 
-/// Whether a line shows that what seemed to be a stall was a pause of the whole machine.
+/// Whether a line shows that the stall was a pause of the whole machine.
 pub fn shows_pause(line: &[u8]) -> bool {
     let jiffies = number_after(line, "(t=").or_else(|| number_after(line, " t="));
     has(line, " jiffies") && jiffies.is_some_and(|count| count >= PAUSED_JIFFIES)

@@ -17,11 +17,11 @@ use super::cursor::Cursor;
 use super::months;
 
 pub(super) const SECOND: i64 = 1_000_000_000;
-/// Zones differ by whole half hours, but for three of them.
+/// Time zones differ by whole half hours, with three exceptions.
 const HALF_HOUR: i64 = 1800;
-/// The zones farthest apart: UTC-12 and UTC+14.
+/// The distance of the two zones that are farthest apart: UTC-12 and UTC+14.
 const FARTHEST_ZONES: i64 = 26 * 3600;
-/// What a line takes from its writer to its carrier, in seconds, unless the carrier is late.
+/// How many seconds a line takes from its writer to its carrier, unless the carrier is late.
 const AGREE: i64 = 5;
 
 /// A time, of which parts may be missing.
@@ -154,18 +154,15 @@ fn clock(at: &mut Cursor) -> Option<(u32, u32)> {
     let [h1, h2, b':', m1, m2, b':', s1, s2, rest @ ..] = at.0 else {
         return None;
     };
-    if ![h1, h2, m1, m2, s1, s2]
-        .iter()
-        .all(|it| it.is_ascii_digit())
-    {
-        return None;
-    }
-    let number = |tens: &u8, ones: &u8| u32::from((tens - b'0') * 10 + (ones - b'0'));
-    let (hour, minute, second) = (number(h1, h2), number(m1, m2), number(s1, s2));
-    let mut try_at = Cursor(rest);
+    let number = |tens: &u8, ones: &u8| {
+        let is_number = tens.is_ascii_digit() && ones.is_ascii_digit();
+        is_number.then(|| u32::from((tens - b'0') * 10 + (ones - b'0')))
+    };
+    let (hour, minute, second) = (number(h1, h2)?, number(m1, m2)?, number(s1, s2)?);
     if hour > 23 || minute > 59 || second > 60 {
         return None;
     }
+    let mut try_at = Cursor(rest);
     let point = try_at.eat(b'.').or_else(|| try_at.eat(b','));
     let nanos = point.map_or(0, |()| try_at.nanos());
     *at = try_at;
@@ -203,9 +200,9 @@ fn zone(at: &mut Cursor) -> Option<i32> {
 }
 
 impl Stamp {
-    /// This one, which has neither year nor zone, in a line whose `carrier` may have both: in the
-    /// year in which it is next to the carrier's, and in the zone by which they agree. A carrier
-    /// that is only late is in the same zone.
+    /// Adds the year and the zone to a time that has neither, by the time of the line's carrier: the year in
+    /// which the two times are closest, and the zone in which they agree. If no zone fits, the carrier is
+    /// only late, and its zone is assumed.
     pub fn carried_by(self, carrier: &Self) -> Self {
         let (Some(year), Some(offset)) = (carrier.year, carrier.offset) else {
             return Self {
@@ -230,13 +227,13 @@ impl Stamp {
         }
     }
 
-    /// Its day and clock in that year, in seconds.
+    /// The time in that year, in seconds since 1970 as if it were in UTC.
     fn seconds_in(&self, year: i16) -> Option<i64> {
         Some(self.nanos_on(year, self.day?)?.div_euclid(SECOND))
     }
 
-    /// Its clock on that day as it would be in UTC, in nanoseconds since 1970; `None` for a day that
-    /// does not exist.
+    /// The time on that day, in nanoseconds since 1970 as if it were in UTC; `None` for a day that does not
+    /// exist.
     pub(super) fn nanos_on(&self, year: i16, (month, day): (i8, i8)) -> Option<i64> {
         let midnight = Date::new(year, month, day).ok()?.at(0, 0, 0, 0);
         let midnight = Offset::UTC.to_timestamp(midnight).ok()?.as_second();
@@ -324,7 +321,7 @@ mod tests {
     }
 
     #[test]
-    fn a_time_without_a_zone_is_in_that_by_which_it_agrees_with_its_carriers() {
+    fn a_time_without_a_zone_is_in_the_zone_in_which_it_agrees_with_its_carrier() {
         for (carrier, own, time) in [
             (
                 "2024-05-06T04:33:05.2Z",
@@ -368,7 +365,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_time_is_none() {
+    fn other_text_is_not_a_time() {
         for line in [
             "",
             "May",

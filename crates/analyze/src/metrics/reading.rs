@@ -1,4 +1,4 @@
-//! What the samples show.
+//! What the samples of a kubelet's metrics show.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -28,7 +28,7 @@ const COUNTERS: [&str; 2] = [
     "kubelet_runtime_operations",
 ];
 
-/// The kubelet's threshold.
+/// The kubelet's threshold for the time since the last relist, in seconds.
 const THRESHOLD: f64 = 180.0;
 
 /// Durations of an operation.
@@ -93,10 +93,7 @@ pub fn read(samples: &[Sample]) -> Option<MetricsReading> {
     let mut reading = MetricsReading {
         relist,
         interval,
-        dominant_operation: operations
-            .iter()
-            .find(|at| at.share > 0.0)
-            .map(|at| at.operation.clone()),
+        dominant_operation: dominant(&operations).map(|at| at.operation.clone()),
         headroom: slowest.map(|seconds| THRESHOLD / seconds),
         discarded_events: total(samples, "kubelet_pleg_discard_events"),
         operations,
@@ -113,6 +110,11 @@ impl MetricsReading {
             .p99_seconds
             .is_some_and(|seconds| seconds >= facts().limits["slowRelistSeconds"])
     }
+}
+
+/// The operation with the largest share of time, which is the first one, if the times are known.
+fn dominant(operations: &[Operation]) -> Option<&Operation> {
+    operations.first().filter(|at| at.share > 0.0)
 }
 
 fn total(samples: &[Sample], name: &str) -> f64 {
@@ -160,7 +162,8 @@ fn operations(samples: &[Sample]) -> Vec<Operation> {
     operations
 }
 
-/// From a histogram in seconds or a summary in microseconds.
+/// The durations by the first of these metrics that exists: a histogram in seconds, or a summary in
+/// microseconds.
 fn spread(samples: &[Sample], names: &[&str], operation: Option<&str>) -> Spread {
     for name in names {
         let unit = if name.ends_with("_microseconds") {
@@ -198,7 +201,7 @@ fn spread(samples: &[Sample], names: &[&str], operation: Option<&str>) -> Spread
     Spread::default()
 }
 
-/// The estimate that Prometheus makes: samples are evenly distributed within a bucket.
+/// Prometheus' estimate of a quantile, which assumes that samples are evenly distributed within a bucket.
 fn of_buckets<'a>(buckets: impl Iterator<Item = &'a Sample>, quantile: f64) -> Option<f64> {
     let mut bounds: Vec<(f64, f64)> = buckets.filter_map(|at| Some((at.le?, at.value))).collect();
     bounds.sort_by(|one, other| one.0.total_cmp(&other.0));
@@ -222,26 +225,16 @@ fn of_buckets<'a>(buckets: impl Iterator<Item = &'a Sample>, quantile: f64) -> O
 }
 
 fn sentence(reading: &MetricsReading) -> String {
-    let mut parts = Vec::new();
-    match (
-        reading.relist.mean_seconds,
-        reading.relist.median_seconds,
-        reading.relist.p99_seconds,
-    ) {
-        (None, None, None) => {
-            parts.push("the metrics do not show how long a relist takes".to_owned())
-        }
-        (mean, median, slow) => {
-            let usual = median
-                .or(mean)
-                .map(|seconds| format!("a relist usually takes {}", go(seconds)));
-            let slow =
-                slow.map(|seconds| format!("99 of 100 relists take at most {}", go(seconds)));
-            parts.extend(usual.into_iter().chain(slow));
-        }
+    let relist = &reading.relist;
+    let usual = relist.median_seconds.or(relist.mean_seconds);
+    let usual = usual.map(|seconds| format!("a relist usually takes {}", rounded(seconds)));
+    let slow = relist.p99_seconds;
+    let slow = slow.map(|seconds| format!("99 of 100 relists take at most {}", rounded(seconds)));
+    let mut parts: Vec<String> = usual.into_iter().chain(slow).collect();
+    if parts.is_empty() {
+        parts.push("the metrics do not show how long a relist takes".to_owned());
     }
-    let dominant = reading.operations.first().filter(|at| at.share > 0.0);
-    if let Some(operation) = dominant {
+    if let Some(operation) = dominant(&reading.operations) {
         parts.push(format!(
             "{:.0} % of the time in runtime calls is spent in {}",
             operation.share * 100.0,
@@ -268,8 +261,8 @@ fn sentence(reading: &MetricsReading) -> String {
     capital(parts.join(", ")) + "."
 }
 
-/// Rounded to a readable number of digits.
-fn go(seconds: f64) -> GoDuration {
+/// The duration, to the microsecond, or above a second to the millisecond.
+fn rounded(seconds: f64) -> GoDuration {
     let micros = (seconds.clamp(0.0, 1e9) * 1e6).round() as u64;
     let step = if micros > 1_000_000 { 1_000 } else { 1 };
     GoDuration(Duration::from_micros(micros / step * step))

@@ -1,4 +1,4 @@
-//! `busctl`, `dbus-send` and `dbus-monitor`: which lines only they print.
+//! Recognises what only `busctl`, `dbus-send` and `dbus-monitor` print.
 
 use causes::facts::facts;
 
@@ -9,7 +9,7 @@ pub(super) fn begins(text: &str) -> bool {
             && text.contains("sender=")
 }
 
-/// `Failed to restart docker.service: Connection timed out`: systemctl has asked for it on the bus.
+/// `Failed to restart docker.service: Connection timed out`: systemctl sends its requests on the bus.
 fn is_of_a_job(text: &str) -> bool {
     ["Failed to start ", "Failed to stop ", "Failed to restart "]
         .into_iter()

@@ -8,7 +8,8 @@ pub(super) fn begins(words: &[&str]) -> bool {
         || matches!(words, ["nr_descendants" | "nr_dying_descendants", _])
 }
 
-/// How many of another kind there are, by the rows above: each pod and container has one of each kind.
+/// The usual number of control groups, by the rows of other kinds: each pod and container has one of each
+/// kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Cgroups {
     usual: u64,
@@ -24,7 +25,7 @@ impl Cgroups {
         let [kind, hierarchy, count, _] = words[..] else {
             return;
         };
-        // Those of version 2 have no hierarchy here, and hold no id once they are removed.
+        // Control groups of version 2 have no hierarchy here, and no id after they are removed.
         let count = count.parse::<u64>().ok().filter(|_| hierarchy != "0");
         match count {
             Some(count) if kind == "memory" => {

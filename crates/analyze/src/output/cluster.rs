@@ -57,34 +57,24 @@ pub(super) fn read(text: &str, line: u64, seen: &mut Seen) {
         return;
     }
     // HEALTH  Fail, or NODE  SERVICE  Running  Fail
-    let first: Vec<&str> = text.split_ascii_whitespace().take(4).collect();
-    match first[..] {
-        ["HEALTH", "Fail"] => {
-            return seen.trouble(line, "Talos reports a service as unhealthy");
-        }
-        [_, service, _, "Fail"] => {
+    match words[..] {
+        ["HEALTH", "Fail"] => seen.trouble(line, "Talos reports a service as unhealthy"),
+        [_, service, _, "Fail", ..] => {
             let says = format!("Talos reports its service {service} as unhealthy");
-            return seen.trouble(line, says);
+            seen.trouble(line, says);
+        }
+        _ if is_terminating(&words) => seen.terminating_pods.add(1, line),
+        [node, status, ..] if status == "NotReady" || status.starts_with("NotReady,") => {
+            seen.trouble(line, format!("node {node} is NotReady"));
         }
         _ => {}
-    }
-    if is_terminating(&first) {
-        return seen.terminating_pods.add(1, line);
-    }
-    if let [node, status, ..] = first[..]
-        && (status == "NotReady" || status.starts_with("NotReady,"))
-    {
-        seen.trouble(line, format!("node {node} is NotReady"));
     }
 }
 
 /// `web-1  1/1  Terminating  …`, perhaps behind a namespace.
 fn is_terminating(words: &[&str]) -> bool {
-    let is_ready = |word: &str| {
-        let number = |text: &str| text.parse::<u32>().is_ok();
-        word.split_once('/')
-            .is_some_and(|(ready, all)| number(ready) && number(all))
-    };
-    let mut pairs = words.windows(2).skip(1);
+    let is_number = |text: &str| text.parse::<u32>().is_ok();
+    let is_ready = |word: &str| word.split('/').count() == 2 && word.split('/').all(is_number);
+    let mut pairs = words.windows(2).skip(1).take(2);
     pairs.any(|pair| is_ready(pair[0]) && pair[1] == "Terminating")
 }

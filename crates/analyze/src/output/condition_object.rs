@@ -27,7 +27,7 @@ pub(super) struct ConditionObject {
 }
 
 impl ConditionObject {
-    /// The condition that begins with this line. Those of a pod have no heartbeat.
+    /// The condition that begins with this line. Conditions of pods have no heartbeat.
     pub(super) fn begins(text: &str) -> Option<Self> {
         let (key, value) = field(text)?;
         (key == "lastHeartbeatTime").then(|| Self {
@@ -36,8 +36,8 @@ impl ConditionObject {
         })
     }
 
-    /// Takes the next line; gives nothing after the last one, or after one that does not belong to
-    /// a condition.
+    /// Reads the next line. Returns `None` after the last line, or after one that does not belong to a
+    /// condition.
     pub(super) fn line(mut self, text: &str, line: u64, seen: &mut Seen) -> Option<Self> {
         match field(text) {
             Some(("lastTransitionTime", value)) => self.since = time(value),

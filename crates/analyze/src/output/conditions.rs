@@ -10,19 +10,18 @@ use pleg_text::WallTime;
 use super::{NotReady, Seen};
 use crate::table::TableRow;
 
-/// Messages of a start, for some seconds.
+/// Messages that a kubelet reports for some seconds after its start.
 const STARTING: &[&str] = &["yet to be successful", "may not have completed yet"];
 
-/// No start takes longer.
+/// The maximum duration of a start.
 const START: Duration = Duration::from_secs(5 * 60);
 
 pub(super) fn begins(text: &str, words: &[&str]) -> bool {
     let named = |rest: &str| {
         (rest.starts_with("  ") || rest.starts_with("\t\t")) && !rest.trim().is_empty()
     };
-    ["Name:", "Message:"]
-        .iter()
-        .any(|field| text.strip_prefix(field).is_some_and(named))
+    let fields = ["Name:", "Message:"].map(|field| text.strip_prefix(field));
+    fields.into_iter().flatten().any(named)
         || matches!(text, "Conditions:" | "Events:")
         || text.starts_with("Events:  ")
         || words.starts_with(&["Type", "Status", "LastHeartbeatTime"])
@@ -46,10 +45,10 @@ fn is_row(words: &[&str]) -> bool {
         && facts().node_conditions.iter().any(|known| known == kind)
 }
 
-/// Reads a row; says whether it is one.
+/// Reads a row; returns whether it is one.
 pub(super) fn read(text: &str, line: u64, seen: &mut Seen) -> bool {
     let words: Vec<&str> = text.split_ascii_whitespace().take(8).collect();
-    // Of a pod: `Status:   Terminating (lasts 14m)`; all but a long grace is over by then.
+    // Of a pod: `Status:   Terminating (lasts 14m)`. After a minute, nearly every grace period is over.
     if let ["Status:", "Terminating", "(lasts", span] = words[..]
         && !span.ends_with("s)")
     {
@@ -57,9 +56,8 @@ pub(super) fn read(text: &str, line: u64, seen: &mut Seen) -> bool {
         seen.trouble(line, format!("the pod has not ended for {span}"));
         return true;
     }
-    let taint = words
-        .iter()
-        .find_map(|word| word.strip_prefix("node.kubernetes.io/"));
+    let mut taints = words.iter();
+    let taint = taints.find_map(|word| word.strip_prefix("node.kubernetes.io/"));
     if let Some(taint) = taint.and_then(|taint| taint.strip_suffix(":NoSchedule")) {
         return seen.row(TableRow::new("taints", line).text("taint", taint));
     }

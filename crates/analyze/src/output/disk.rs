@@ -25,7 +25,7 @@ pub(super) fn read(text: &str, line: u64, seen: &mut Seen) {
     let (Ok(used), Some(mount), Some(device)) = (used, words.get(at + 1), words.first()) else {
         return;
     };
-    // The root of a node that is itself a container has room where its disk has.
+    // If the node is itself a container, its root is as full as the disk below it.
     let is_root = device.starts_with("overlay") && *mount == "/";
     let is_image = facts().begins("full-file-systems", device.as_bytes()) && !is_root
         || mount.starts_with("/snap")

@@ -11,15 +11,18 @@ pub(super) fn begins(words: &[&str]) -> bool {
 
 /// `4m12s  Warning  FailedSync  Pod/web  error …`, perhaps behind a namespace, without a header.
 pub(super) fn is_row(words: &[&str]) -> bool {
-    let at = words
-        .iter()
-        .position(|word| matches!(*word, "Normal" | "Warning"));
-    let Some(at) = at.filter(|at| (1..=6).contains(at)) else {
+    let Some(at) = type_column(words).filter(|at| (1..=6).contains(at)) else {
         return false;
     };
     let is_age = words[..at].iter().any(|word| is_age(word));
     let reason = words.get(at + 1).is_some_and(|word| is_reason(word));
     is_age && reason && words.len() > at + 2
+}
+
+/// The position of the type of an event.
+fn type_column(words: &[&str]) -> Option<usize> {
+    let mut words = words.iter();
+    words.position(|word| matches!(*word, "Normal" | "Warning"))
 }
 
 /// `Warning  FailedSync  4m12s  kubelet  error …`, as `kubectl describe` has it.
@@ -36,11 +39,10 @@ pub(super) fn is_age(word: &str) -> bool {
 }
 
 fn is_span(word: &str) -> bool {
+    let is_part = |byte: u8| byte.is_ascii_digit() || b"smhdy".contains(&byte);
     word.starts_with(|first: char| first.is_ascii_digit())
         && word.ends_with(['s', 'm', 'h', 'd', 'y'])
-        && word
-            .bytes()
-            .all(|byte| byte.is_ascii_digit() || b"smhdy".contains(&byte))
+        && word.bytes().all(is_part)
 }
 
 fn is_reason(word: &str) -> bool {
@@ -50,24 +52,15 @@ fn is_reason(word: &str) -> bool {
 
 pub(super) fn read(text: &str, line: u64, seen: &mut Seen) {
     let words: Vec<&str> = text.split_ascii_whitespace().take(24).collect();
-    let at = words
-        .iter()
-        .position(|word| matches!(*word, "Normal" | "Warning"));
-    let Some([kind, rest @ ..]) = at.map(|at| &words[at..]) else {
-        return;
-    };
-    let Some(reason) = rest.first() else {
+    let Some(row @ [kind, reason, ..]) = type_column(&words).map(|at| &words[at..]) else {
         return;
     };
     if *kind == "Warning" {
-        seen.error(line, rest.join(" "));
+        seen.error(line, row[1..].join(" "));
     }
     let times = count(text).unwrap_or(1);
-    let age = words
-        .iter()
-        .find(|word| is_span(word))
-        .copied()
-        .unwrap_or_default();
+    let mut spans = words.iter().filter(|word| is_span(word));
+    let age = spans.next().copied().unwrap_or_default();
     match *reason {
         "SystemOOM" => seen.system_ooms.event(text, age, line),
         "Starting" if text.contains("kubelet") => {

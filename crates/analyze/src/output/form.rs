@@ -1,4 +1,4 @@
-//! Which command's output it is.
+//! Determines which command's output the lines are.
 
 use super::cgroups::Cgroups;
 use super::io::Io;

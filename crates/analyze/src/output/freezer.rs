@@ -22,7 +22,7 @@ pub(super) fn read(text: &str, line: u64, seen: &mut Seen) {
     }
 }
 
-/// Reads what `command` printed of one cgroup; says whether it was that.
+/// Reads what `command` printed of one cgroup; returns whether it was that.
 pub(super) fn read_file(command: &str, text: &str, line: u64, seen: &mut Seen) -> bool {
     let mut files = command.split_ascii_whitespace().filter_map(|word| {
         let (cgroup, file) = word.rsplit_once('/')?;

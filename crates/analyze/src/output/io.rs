@@ -97,7 +97,7 @@ impl Io {
     }
 }
 
-/// `sda`, `dev8-0`; no time stands for one, nor does `AM`.
+/// Whether a word is the name of a disk, `sda` or `dev8-0`, and not a time or `AM`.
 fn is_name(word: &&&str) -> bool {
     let is_digit = |byte: u8| byte.is_ascii_digit();
     word.len() > 2 && !word.contains(':') && !word.bytes().next().is_some_and(is_digit)

@@ -1,5 +1,5 @@
-//! How much there is of something, and the most that there may be: they stand in two files, or in the
-//! output of two commands.
+//! How much of something is used, and its limit: two numbers from two files, or from the output of two
+//! commands.
 //!
 //! ```text
 //!   # cat pids.current pids.max       --> 4915, 4915
@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use crate::table::TableRow;
 
-/// Further ones are not distinguished.
+/// How many things are distinguished.
 const MAX_PAIRS: usize = 64;
 
 const TASKS: &str = "tasks";
@@ -29,7 +29,7 @@ struct Number {
     what: &'static str,
     /// The control group, or the process; empty for the node.
     of: String,
-    /// It is the limit, and not how much is used.
+    /// Whether it is the limit, and not how much is used.
     is_limit: bool,
 }
 
@@ -48,12 +48,12 @@ impl Number {
     }
 }
 
-/// The numbers that were read, until their other half is.
+/// The numbers that were read, until both of a pair are known.
 #[derive(Debug, Default)]
 pub(super) struct Limits {
-    /// What the command that was typed prints, a number in each line.
+    /// The numbers that the last command prints, one in each line.
     expected: VecDeque<Number>,
-    /// The process that it asks about, as it was typed.
+    /// The process that the command is about, as it was typed.
     process: String,
     /// How much is used, and the limit.
     pairs: BTreeMap<(&'static str, String), [Option<u64>; 2]>,
@@ -63,7 +63,7 @@ impl Limits {
     pub(super) fn typed(&mut self, command: &str) {
         self.process = process(command).unwrap_or_default().to_owned();
         self.expected = match count(command) {
-            // Of all processes together.
+            // A count over all processes.
             Some(OPEN_FILES) if self.process.is_empty() || self.process.contains('*') => {
                 VecDeque::new()
             }
@@ -77,7 +77,7 @@ impl Limits {
         };
     }
 
-    /// Reads a line that a command has printed; says whether it is such a number, and gives both once
+    /// Reads a line that a command has printed; returns whether it is such a number, and gives both once
     /// they are known.
     pub(super) fn line(&mut self, text: &str, line: u64) -> (bool, Option<TableRow>) {
         let Some((number, value)) = self.number(text) else {
@@ -117,7 +117,7 @@ impl Limits {
         if self.pairs.len() >= MAX_PAIRS && !self.pairs.contains_key(&key) {
             return None;
         }
-        // A limit that stands alone is that of whatever is counted next.
+        // A limit without a process applies to the process that is counted next.
         let alone = match key.0 {
             OPEN_FILES => self.pairs.get(&(key.0, String::new())),
             _ => None,
@@ -127,13 +127,13 @@ impl Limits {
         pair[usize::from(number.is_limit)] = Some(value);
         let [used, most] = *pair;
         let (used, most) = used.zip(most.or(alone))?;
-        // Each number is compared once, and a limit with all that follow.
+        // Each number is compared once, but a limit with all numbers that follow.
         pair[0] = None;
         Some(row(key.0, &key.1, used, most, line))
     }
 }
 
-/// How much there is of something, of at most how much.
+/// A row about how much of something is used, and its limit.
 pub(super) fn row(what: &str, of: &str, used: u64, most: u64, line: u64) -> TableRow {
     let (used, most) = (used as f64, most as f64);
     let percent = (most > 0.0).then_some(used / most * 100.0);
@@ -142,7 +142,7 @@ pub(super) fn row(what: &str, of: &str, used: u64, most: u64, line: u64) -> Tabl
     row.number("percent", percent)
 }
 
-/// What a file contains, or a setting of the kernel, by its path or name.
+/// The number that a file or a setting of the kernel contains, by its path or name.
 fn file(path: &str) -> Option<Number> {
     let (directory, name) = path.rsplit_once(['/', '.']).unwrap_or(("", path));
     // pids.current has a dot in itself.

@@ -29,10 +29,8 @@ impl Load {
             let each = std::mem::take(&mut self.each);
             self.processors(each.mean, line - 1, seen);
         }
-        if let Some((_, zombies)) = text
-            .strip_suffix(" zombie")
-            .and_then(|tasks| tasks.rsplit_once(' '))
-        {
+        let tasks = text.strip_suffix(" zombie");
+        if let Some((_, zombies)) = tasks.and_then(|tasks| tasks.rsplit_once(' ')) {
             seen.figure("zombies", zombies, line);
         }
         if let Some((_, averages)) = text.split_once("load average: ") {
@@ -60,14 +58,12 @@ impl Load {
 
     fn processors(&mut self, shares: Shares, line: u64, seen: &mut Seen) {
         self.idle = shares.idle;
-        let row = TableRow::new("processors", line).number("idle", shares.idle);
-        let row = row
+        let row = TableRow::new("processors", line)
+            .number("idle", shares.idle)
             .number("waiting", shares.waiting)
-            .number("stolen", shares.stolen);
-        seen.row(
-            row.number("kernel", shares.kernel)
-                .number("load", self.average),
-        );
+            .number("stolen", shares.stolen)
+            .number("kernel", shares.kernel);
+        seen.row(row.number("load", self.average));
     }
 }
 
@@ -80,8 +76,8 @@ struct Shares {
 }
 
 impl Shares {
-    /// Of `%Cpu(s):  8.1 us, 90.2 sy,  1.3 ni,  0.2 id,  0.0 wa, …`, or `8.1%us`; without idle time it
-    /// is no such line.
+    /// Reads `%Cpu(s):  8.1 us, 90.2 sy,  1.3 ni,  0.2 id,  0.0 wa, …`, or `8.1%us`; `None` if the line does
+    /// not show idle time.
     fn of(text: &str) -> Option<Self> {
         let share = |name: &str| {
             let at = text

@@ -78,13 +78,11 @@ impl Memory {
     }
 }
 
-/// `32019`, `31Gi`, `1.1G`, `512M`: in one unit, whichever it is.
+/// The amount in `32019`, `31Gi`, `1.1G` or `512M`, in the unit of numbers without a suffix.
 fn amount(text: &str) -> Option<f64> {
-    let end = text
-        .find(|c: char| !c.is_ascii_digit() && c != '.')
-        .unwrap_or(text.len());
-    let number: f64 = text[..end].parse().ok()?;
-    let power = match text[end..].bytes().next() {
+    let unit = text.trim_start_matches(|c: char| c.is_ascii_digit() || c == '.');
+    let number: f64 = text[..text.len() - unit.len()].parse().ok()?;
+    let power = match unit.bytes().next() {
         None | Some(b'B') => 0,
         Some(b'K' | b'k') => 1,
         Some(b'M') => 2,

@@ -10,7 +10,7 @@
 //!   the rules: what a row shows
 //! ```
 //!
-//! A row without a known cause may still show that something is wrong: that is a trouble.
+//! A row that supports no cause may still show that something is wrong: that is a [`Trouble`].
 //!
 //! ```
 //! use analyze::output::OutputReader;
@@ -65,13 +65,15 @@ use warnings::Warnings;
 #[derive(Debug, Default)]
 pub struct OutputReader {
     form: Option<Form>,
-    /// Log lines inside of the output, since it began.
+    /// The number of log lines inside of the current output.
     log_lines: u32,
-    /// A condition in YAML or JSON, of which some lines were read.
+    /// A condition in YAML or JSON that is being read.
     condition: Option<ConditionObject>,
+    /// The last command at a prompt.
     typed: Option<Command>,
-    /// It has printed nothing yet.
+    /// The command has printed nothing yet.
     is_pending: bool,
+    /// A prompt with a command was read.
     saw_command: bool,
     seen: Seen,
 }
@@ -79,17 +81,17 @@ pub struct OutputReader {
 /// What the output shows.
 #[derive(Debug, Default)]
 pub struct Seen {
-    /// What supports causes.
+    /// Evidence for causes.
     pub evidence: Vec<Evidence>,
-    /// What is wrong without a known cause.
+    /// Problems without a known cause.
     pub troubles: Vec<Trouble>,
-    /// What is called an error or a warning, and shows nothing.
+    /// Errors and warnings that show no problem.
     pub errors: Vec<Trouble>,
     /// The nodes that were not Ready.
     pub not_ready: Vec<NotReady>,
     kubelet_starts: Counted,
     reboots: Counted,
-    /// Events of CRI-O about a name that an earlier attempt keeps.
+    /// Events of CRI-O about a name that an earlier attempt has reserved.
     reserved_names: Counted,
     terminating_pods: Counted,
     warnings: Warnings,
@@ -131,34 +133,34 @@ pub struct NotReady {
     pub text: String,
 }
 
-/// Something is wrong whose cause is not known.
+/// A problem without a known cause.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Trouble {
-    /// What, in a sentence without a full stop.
+    /// The problem, in a sentence without a full stop.
     pub says: String,
     /// Its line in the input.
     pub line: u64,
 }
 
-/// What a line is.
+/// How a line was classified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Took {
     /// A part of an output of this kind.
     Yes(Kind),
     /// A prompt, or what people put around what they paste.
     Around,
-    /// None of that.
+    /// Something else.
     No,
 }
 
-/// Further evidence is not kept.
-const MAX_PROOFS: usize = 200;
+/// How much of each kind is kept.
+const MAX_KEPT: usize = 200;
 
 /// `systemctl status` prints ten lines of the journal, `crictl` one or two of its own.
 const MAX_LOG_LINES: u32 = 20;
 
 impl OutputReader {
-    /// Takes a line as it was pasted.
+    /// Reads a line as it was pasted.
     pub fn line(&mut self, line: &str, number: u64) -> Took {
         let text = line.trim();
         if text.is_empty() {
@@ -237,7 +239,7 @@ impl OutputReader {
         self.form.is_some()
     }
 
-    /// The kind of the output that a line of a log stands in, if it stands in one.
+    /// The kind of the output that contains this log line, if one does.
     pub fn around_log_line(&mut self) -> Option<Kind> {
         let form = self.form?;
         self.is_pending = false;
@@ -249,18 +251,18 @@ impl OutputReader {
         None
     }
 
-    /// Whether a connection that failed is of no meaning: crictl tries what is not there.
+    /// Whether a failed connection means nothing, because crictl tries the sockets of all runtimes.
     pub fn tries_defaults(&self) -> bool {
         self.form.is_some() && self.seen.tries_defaults
     }
 
-    /// Something else begins.
+    /// Ends the output, because something else begins.
     pub fn ends(&mut self) {
         self.form = None;
         self.is_pending = false;
     }
 
-    /// Takes a line of the kernel's log that may contradict an event.
+    /// Reads a line of the kernel's log that may contradict an event.
     pub fn kernel_line(&mut self, text: &str) {
         self.seen.system_ooms.kernel(text);
     }
@@ -270,7 +272,7 @@ impl OutputReader {
         self.saw_command
     }
 
-    /// Takes a line of `top` or `pidstat` that is a process.
+    /// Reads a line of `top` or `pidstat` that is a process.
     pub fn process(&mut self, process: &Row) {
         if let Some(Form::Load(load)) = &self.form {
             load.process(process, &mut self.seen);
@@ -282,7 +284,7 @@ impl OutputReader {
         matches!(self.form, Some(Form::Load(_)))
     }
 
-    /// What was seen.
+    /// Ends the input, and returns what the output showed.
     pub fn end(&mut self) -> Seen {
         let mut seen = std::mem::take(&mut self.seen);
         seen.end();
@@ -295,26 +297,24 @@ impl Seen {
         keep(&mut self.evidence, evidence);
     }
 
-    /// Passes on what the rules say of a row; says whether they say anything.
+    /// Adds what the rules find in a row; returns whether they find anything.
     fn row(&mut self, row: TableRow) -> bool {
         match Rules::active().of_row(&row) {
-            Shown::Evidence(evidence) => evidence
-                .into_iter()
-                .for_each(|evidence| self.evidence(evidence)),
+            Shown::Evidence(all) => all.into_iter().for_each(|it| self.evidence(it)),
             Shown::Failure(says) => self.trouble(row.line, says),
             Shown::Nothing => return false,
         }
         true
     }
 
-    /// Takes a figure, if it is a number.
+    /// Adds a figure, if the value is a number.
     fn figure(&mut self, figure: &'static str, value: &str, line: u64) {
         if let Ok(value) = value.trim().parse() {
             self.row(TableRow::figure(figure, value, line));
         }
     }
 
-    /// Takes a line of the output of such commands; says whether it means anything.
+    /// Reads a line of the output of such commands; returns whether it means anything.
     fn command_line(&mut self, tool: &str, text: &str, line: u64) -> bool {
         let row = TableRow::new("command-lines", line).text("tool", tool);
         self.row(row.text("text", text))
@@ -360,7 +360,7 @@ impl Seen {
 
 /// Keeps one more, if there are not too many already.
 fn keep<T>(kept: &mut Vec<T>, one: T) {
-    if kept.len() < MAX_PROOFS {
+    if kept.len() < MAX_KEPT {
         kept.push(one);
     }
 }

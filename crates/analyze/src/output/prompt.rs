@@ -1,4 +1,4 @@
-//! A shell's prompt, and what was typed behind it.
+//! A shell's prompt, and the command behind it.
 
 use causes::facts::facts;
 
@@ -53,7 +53,7 @@ impl Command {
         self.text.split_ascii_whitespace().collect()
     }
 
-    /// The form of what it prints; none for what prints a log or a listing of processes.
+    /// The form of its output; `None` if it prints a log or a listing of processes.
     pub(super) fn form(&self) -> Option<Form> {
         let words = self.words();
         let (_, rest) = words.split_first()?;
@@ -90,7 +90,7 @@ impl Command {
         }
     }
 
-    /// It asks on the bus of a user.
+    /// Whether it uses the bus of a user.
     fn is_of_a_session(&self) -> bool {
         let words = self.words();
         words.contains(&"--session") || words.contains(&"--user")
@@ -109,7 +109,7 @@ impl Command {
         seen.row(row.number("minutes", minutes.map(f64::from)));
     }
 
-    /// It took this long, as `time` prints it: `real    4m38.117s`.
+    /// Reads how long the command took, as `time` prints it: `real    4m38.117s`.
     pub(super) fn took(&self, time: &str, seen: &mut Seen) {
         let minutes = time.split_once('m').map(|(minutes, _)| minutes.parse());
         if let Some(Ok(minutes @ 1u32..)) = minutes {
@@ -117,7 +117,7 @@ impl Command {
         }
     }
 
-    /// Reads the first line that it printed, if that has a meaning only behind this command; says
+    /// Reads the first line that it printed, if that has a meaning only behind this command; returns
     /// whether it has.
     pub(super) fn printed(&self, text: &str, line: u64, seen: &mut Seen) -> bool {
         match program(&self.text).unwrap_or_default() {
@@ -165,7 +165,7 @@ fn program(command: &str) -> Option<&str> {
     first.rsplit('/').next()
 }
 
-/// Takes `cd /proc;`, `sudo -E`, `time`, `VAR=value` and `timeout 10` away.
+/// Removes `cd /proc;`, `sudo -E`, `time`, `VAR=value` and `timeout 10` from a command.
 fn without_prefixes(mut command: &str) -> &str {
     loop {
         command = command.trim_start();

@@ -9,7 +9,7 @@ pub(super) fn begins(words: &[&str]) -> bool {
         || matches!(words, ["Containers:", count] if count.parse::<u64>().is_ok())
 }
 
-/// How the docker command begins what the daemon refused.
+/// How the docker command reports an error of the daemon.
 const OF_DOCKER: &str = "Error response from daemon: ";
 
 /// Errors of commands that were not run as root.

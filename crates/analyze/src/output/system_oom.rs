@@ -1,14 +1,14 @@
-//! The event `SystemOOM`: the kubelet has found in the kernel's log that a process was killed for
-//! want of memory, outside of all containers, by what it could see.
+//! The event `SystemOOM`: the kubelet found in the kernel's log that a process outside of all containers was
+//! killed because memory ran out.
 //!
-//! The kernel's log knows better whose memory it was: if it stands beside the event, and reports that
-//! this process has exceeded the limit of its own control group, the node was not out of memory.
+//! The kubelet may be wrong about the container. If the input contains the kernel's log, and that reports that
+//! the process exceeded the limit of its own control group, the node was not out of memory.
 
 use std::sync::LazyLock;
 
 use memchr::memmem::Finder;
 
-use super::MAX_PROOFS;
+use super::MAX_KEPT;
 use crate::line::first_chars;
 use crate::table::TableRow;
 
@@ -16,21 +16,21 @@ use crate::table::TableRow;
 static EXCEEDED: LazyLock<Finder> =
     LazyLock::new(|| Finder::new("Memory cgroup out of memory: Kill"));
 
-/// The events, and what the kernel's log says, in any order.
+/// The events, and the lines of the kernel's log, which may be read in any order.
 #[derive(Debug, Default)]
 pub(super) struct SystemOoms {
-    /// The process that was killed, if the event names it.
+    /// The process that was killed, if the event names it, the age of the event, and its line.
     events: Vec<(Option<String>, String, u64)>,
-    /// How long ago the kubelet started: it then reports what the log of the kernel still has.
+    /// The ages of the kubelet's starts. At a start, it reports old lines of the kernel's log again.
     starts: Vec<String>,
-    /// Processes that were killed for their own limit.
+    /// Processes that were killed because they exceeded their own limit.
     exceeded_limits: Vec<String>,
 }
 
 impl SystemOoms {
     /// The kubelet started this long ago.
     pub(super) fn started(&mut self, age: &str) {
-        if self.starts.len() < MAX_PROOFS {
+        if self.starts.len() < MAX_KEPT {
             self.starts.push(age.to_owned());
         }
     }
@@ -38,7 +38,7 @@ impl SystemOoms {
     /// Reads an event: `System OOM encountered, victim process: java, pid: 3419`.
     pub(super) fn event(&mut self, text: &str, age: &str, line: u64) {
         let victim = || text.split_once("victim process: ")?.1.split(',').next();
-        if self.events.len() < MAX_PROOFS {
+        if self.events.len() < MAX_KEPT {
             let victim = victim().map(|name| first_chars(name, 100).to_owned());
             self.events.push((victim, age.to_owned(), line));
         }
@@ -51,13 +51,13 @@ impl SystemOoms {
             Some(text[at..].split_once('(')?.1.split_once(')')?.0)
         };
         if let Some(name) = name()
-            && self.exceeded_limits.len() < MAX_PROOFS
+            && self.exceeded_limits.len() < MAX_KEPT
         {
             self.exceeded_limits.push(first_chars(name, 100).to_owned());
         }
     }
 
-    /// The processes for which the node itself was out of memory.
+    /// The events that show that the node itself was out of memory.
     pub(super) fn rows(&self) -> Vec<TableRow> {
         let is_of_node = |victim: &Option<String>| match victim {
             Some(victim) => !self.exceeded_limits.contains(victim),

@@ -1,4 +1,4 @@
-//! Events which show that something is wrong, by the rules for them.
+//! Events that show that something is wrong, by the rules on events.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use crate::rules::{Event, Excuse, Rules};
 /// A Secret or ConfigMap that a pod is to mount and that does not exist.
 const NO_OBJECT: [&str; 4] = ["secret \"", "secrets \"", "configmap \"", "configmaps \""];
 
-/// What events show unless others excuse it, which may be further down.
+/// What events show, unless other events excuse it. Those may be read later.
 #[derive(Debug, Default)]
 pub(super) struct Warnings {
     excuses: BTreeSet<Excuse>,

@@ -7,11 +7,9 @@ use super::row::{Age, Row};
 const MAX_COMMAND_CHARS: usize = 300;
 
 pub(super) fn is_header(words: &[&str]) -> bool {
-    // pidstat writes it in small letters.
-    words.contains(&"PID")
-        && words
-            .iter()
-            .any(|word| is_command(word) || *word == "Command")
+    // pidstat does not write it in capital letters.
+    let is_name = |word: &&str| is_command(word) || *word == "Command";
+    words.contains(&"PID") && words.iter().any(is_name)
 }
 
 pub(super) fn is_command(column: &str) -> bool {
@@ -21,7 +19,7 @@ pub(super) fn is_command(column: &str) -> bool {
 /// `Tue Mar 12 22:01:40 2019`.
 const LSTART_WORDS: usize = 5;
 
-/// The first `words` words, and what is behind them.
+/// The first `words` words, and the text behind them.
 fn behind(text: &str, words: usize) -> Option<(&str, &str)> {
     let mut rest = text;
     for _ in 0..words {
@@ -43,7 +41,7 @@ fn words_of(columns: &[String], row: &str) -> usize {
     words.sum()
 }
 
-/// What is before the last `words` words, and they.
+/// The text before the last `words` words, and these words.
 fn before(text: &str, words: usize) -> Option<(&str, &str)> {
     let mut end = text.trim_end().len();
     for _ in 0..words {
@@ -62,7 +60,7 @@ pub(super) fn by_columns(columns: &[String], line: &str) -> Option<Row> {
         let last = at + 1 == columns.len();
         let word_and_rest = match name {
             "LSTART" => behind(trimmed, LSTART_WORDS),
-            // Its arguments stand in front of the columns behind it.
+            // The arguments extend up to the columns behind it.
             name if is_command(name) => before(trimmed, words_of(&columns[at + 1..], trimmed)),
             _ => trimmed.split_once(' '),
         };
@@ -128,12 +126,10 @@ fn may_be(column: &str, word: &str) -> bool {
 }
 
 fn is_state(word: &str) -> bool {
-    let first = word.starts_with(['D', 'R', 'S', 'T', 't', 'W', 'X', 'Z', 'I']);
-    first
+    let is_part = |c: char| c.is_ascii_alphabetic() || c == '<' || c == '+';
+    word.starts_with(['D', 'R', 'S', 'T', 't', 'W', 'X', 'Z', 'I'])
         && word.len() <= 6
-        && word
-            .chars()
-            .all(|c| c.is_ascii_alphabetic() || c == '<' || c == '+')
+        && word.chars().all(is_part)
 }
 
 /// `ps` shows the time of a start within the last day, and the date of an earlier one.
@@ -152,10 +148,8 @@ fn elapsed(word: &str) -> Age {
     if word.contains('-') || word.matches(':').count() > 1 {
         return Age::Hours;
     }
-    let minutes = word
-        .split_once(':')
-        .and_then(|(minutes, _)| minutes.parse::<u64>().ok());
-    of_seconds(minutes.unwrap_or(0) * 60)
+    let minutes = word.split(':').next().unwrap_or_default();
+    of_seconds(minutes.parse::<u64>().unwrap_or(0) * 60)
 }
 
 fn of_seconds(seconds: u64) -> Age {

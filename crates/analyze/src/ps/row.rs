@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 use super::columns::{by_columns, guessed, is_command, is_header};
 
-/// What a listing shows of the age of a process.
+/// The minimum age of a process, as a listing shows it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Age {
@@ -19,7 +19,7 @@ pub enum Age {
 }
 
 impl Age {
-    /// How many seconds it is at least.
+    /// The minimum age in seconds.
     pub(super) fn seconds(self) -> Option<f64> {
         match self {
             Self::Unknown => None,
@@ -46,7 +46,7 @@ pub struct Row {
     pub busy: Option<f32>,
     /// Its resident memory in KiB.
     pub memory_kib: Option<u64>,
-    /// How old it is at least.
+    /// Its minimum age.
     pub age: Age,
     /// The command with its arguments.
     pub command: String,
@@ -95,7 +95,8 @@ impl PsReader {
         fits
     }
 
-    /// The command that prints the next rows, which may have no header: `ps -eo pid,stat,args | grep D`.
+    /// Reads the command that prints the next rows, which may have no header:
+    /// `ps -eo pid,stat,args | grep D`.
     pub fn asked(&mut self, command: &str) {
         let mut words = command
             .split_ascii_whitespace()
@@ -114,7 +115,7 @@ impl PsReader {
         }
     }
 
-    /// The row of the line of this number, which is the last one.
+    /// The last row, if it is of the line with this number.
     pub fn row_of(&self, number: u64) -> Option<&Row> {
         self.rows.last().filter(|row| row.line == number)
     }

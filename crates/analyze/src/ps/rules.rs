@@ -45,7 +45,7 @@ fn one() -> usize {
     1
 }
 
-/// What these rows show by themselves.
+/// The evidence that single rows show, or several of the same kind.
 pub fn evidence(rows: &[Row]) -> Vec<Evidence> {
     let mut evidence: Vec<Evidence> = rows.iter().filter_map(blocked).collect();
     for entry in &Rules::active().processes {
@@ -60,9 +60,8 @@ pub(crate) fn name(row: &Row) -> &str {
 }
 
 pub(super) fn is_in(row: &Row, state: char) -> bool {
-    row.state
-        .as_deref()
-        .is_some_and(|states| states.starts_with(state))
+    let flags = row.state.as_deref().unwrap_or_default();
+    flags.starts_with(state)
 }
 
 pub(super) fn is_runc_init(row: &Row) -> bool {
@@ -82,7 +81,7 @@ impl ProcessRule {
             let evidence = Evidence::new(cause, self.confidence, row.line, says);
             let evidence = match self.at_least {
                 1 => evidence.of(culprit(row)),
-                // It is the number that is unusual, and not one of them.
+                // Only their number is unusual, so none of them is the culprit.
                 _ => evidence,
             };
             let headline = self.headline.as_deref();
@@ -96,12 +95,10 @@ impl ProcessRule {
             && self.any.allow(row.command.as_bytes())
             && self.state.is_none_or(|state| is_in(row, state))
             && self.pid.is_none_or(|pid| row.pid == pid)
-            && self
-                .cpu_percent
-                .is_none_or(|least| row.cpu.is_some_and(|cpu| cpu >= least))
+            && self.cpu_percent.is_none_or(|least| row.cpu >= Some(least))
             && self
                 .memory_mib
-                .is_none_or(|least| row.memory_kib.is_some_and(|kib| kib >= least << 10))
+                .is_none_or(|mib| row.memory_kib >= Some(mib << 10))
             && self.age.is_none_or(|age| row.age >= age)
     }
 }

@@ -1,4 +1,4 @@
-//! What processes of a listing show together, as rows of tables.
+//! What the processes of a listing show together, as rows of tables.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -8,14 +8,14 @@ use super::row::{Age, Row};
 use super::rules::{cause, is_in, is_runc_init, name};
 use crate::table::TableRow;
 
-/// Between the process ids of a command and of what it starts.
+/// The maximum distance between the process ids of a command and of its child.
 const MAX_DISTANCE: u32 = 64;
 
-/// As many process ids as fit a command.
+/// The maximum number of process ids in a command of an advice.
 const MAX_EXAMPLES: usize = 5;
 
-/// What they show together, while this many calls that wait for a CNI plugin are late, on a node with
-/// this version of runc.
+/// What the processes show together. `late_calls` is the number of timed-out calls that wait for CNI plugins,
+/// and `runc` the version of runc, if it is known.
 pub fn tables(rows: &[Row], late_calls: u64, runc: Option<&str>) -> Vec<TableRow> {
     let listing = &Listing::of(rows);
     let found = [
@@ -129,15 +129,15 @@ fn dead_children(listing: &Listing) -> Option<TableRow> {
     let (pid, children) = of_shims.iter().max_by_key(most)?;
     let shim = listing.by_pid.get(pid)?;
     let runcs = all().filter(|row| row.command.contains("[runc]")).count();
-    let row = table("dead-children", shim).text("name", name(shim));
-    let row = row
+    let row = table("dead-children", shim)
+        .text("name", name(shim))
         .number("count", children.len() as f64)
         .number("runcs", runcs as f64);
     Some(row.text("old", all().find(is_old).map(|row| &*row.command)))
 }
 
-/// Whether a runc and a `runc init` have been asleep for minutes, and no process is blocked in the
-/// kernel: on a kernel that loses epoll wake-ups, that is what it looks like.
+/// Whether a runc and a `runc init` have been asleep for minutes, and no process is blocked in the kernel.
+/// A kernel that loses epoll wake-ups looks like this.
 pub fn is_runc_asleep(rows: &[Row]) -> bool {
     let is_asleep = |row: &&Row| is_in(row, 'S') && row.age >= Age::Minutes;
     let asleep = || rows.iter().filter(is_asleep);
@@ -170,8 +170,8 @@ fn runc_init(row: &Row, runc: &str) -> Option<TableRow> {
     Some(found.text("function", function).text("runc", runc))
 }
 
-/// Under a shim, runc exits as soon as the process that it starts is running: those that have been there
-/// for a minute, have no child, and are neither stopped nor blocked.
+/// `runc exec` processes below a shim that have been asleep for a minute without a child. Usually, runc exits
+/// as soon as the process that it starts is running.
 fn idle_runcs(listing: &Listing, runc: &str) -> Option<TableRow> {
     let live = listing.rows.iter().filter(|row| !is_in(row, 'Z'));
     let parents: HashSet<u32> = live.filter_map(|row| row.ppid).collect();
@@ -197,7 +197,7 @@ fn is_exec(row: &Row) -> bool {
     name(row) == "runc" && row.command.contains(" exec ")
 }
 
-/// `runc exec` is still there although what it started, the next process of the listing, is dead.
+/// A `runc exec` that has not exited although its child, the next process of the listing, is dead.
 fn dead_exec(rows: &[Row]) -> Option<TableRow> {
     let [exec, child] = rows else {
         return None;
@@ -211,10 +211,10 @@ fn dead_exec(rows: &[Row]) -> Option<TableRow> {
     is_stuck.then(|| table("dead-execs", exec).text("child", &*child.command))
 }
 
-/// The first process of a container that has no memory any more and has not ended: it waits until all
-/// others of its PID namespace have ended, which takes a moment.
+/// The first process of a container that has freed its memory but has not ended: it waits until all other
+/// processes of its PID namespace have ended, which usually takes a moment.
 fn ending(listing: &Listing) -> Option<TableRow> {
-    // The brackets are of what has no command line; threads of the kernel have no such parent.
+    // Processes without a command line have brackets; kernel threads have them too, but another parent.
     let is_ending = |row: &&Row| {
         row.command.starts_with('[')
             && !is_in(row, 'Z')
@@ -225,8 +225,8 @@ fn ending(listing: &Listing) -> Option<TableRow> {
     Some(table("ending-processes", row))
 }
 
-/// What a runtime or a kubelet has started by the name of a plugin, or from their directory. Other
-/// programs have such names, too: `bridge` is of iproute2.
+/// Processes that a runtime or a kubelet started and that have the name of a CNI plugin, or are from the
+/// directory of the plugins. Other programs have such names, too: `bridge` of iproute2.
 fn running_plugins<'a>(listing: &Listing<'a>) -> Vec<&'a Row> {
     let is_one_of = |names: &[String], row: &Row| names.iter().any(|known| known == name(row));
     let is_started = |row: &Row| {
@@ -246,8 +246,11 @@ fn plugins(listing: &Listing, late_calls: u64) -> Option<TableRow> {
     let plugins = running_plugins(listing);
     let is_old = |row: &&&Row| row.age >= Age::Minutes;
     let old = plugins.iter().filter(is_old).count();
-    let row = plugins.iter().find(is_old).or(plugins.first())?;
-    let row = table("cni-plugins", row).number("count", plugins.len() as f64);
-    let row = row.number("old", old as f64);
+    let row = table(
+        "cni-plugins",
+        plugins.iter().find(is_old).or(plugins.first())?,
+    )
+    .number("count", plugins.len() as f64)
+    .number("old", old as f64);
     Some(row.number("late-calls", late_calls as f64))
 }

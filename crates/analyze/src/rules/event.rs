@@ -5,7 +5,7 @@ use serde::Deserialize;
 
 use super::texts::Texts;
 
-/// Events of one meaning.
+/// A rule for events.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct EventRule {
@@ -17,18 +17,18 @@ pub struct EventRule {
     pub(super) any: Texts,
     #[serde(default)]
     pub(super) without: Texts,
-    /// It reports that a call was not answered in time.
+    /// The event must report that something was not done in time.
     #[serde(default)]
     timed_out: bool,
-    /// How often it was seen at least: a single one may be usual.
-    #[serde(default = "one")]
+    /// The minimum number of times: a single event may be usual.
+    #[serde(default = "super::one")]
     times: u64,
     /// How sure it is; a rule that supports no cause has none.
     pub(crate) confidence: Option<Confidence>,
     /// What it shows, in a sentence without a full stop; `{reason}` stands for the reason.
     says: String,
     pub(crate) headline: Option<String>,
-    /// Something else that events show excuses it.
+    /// The rule does not count if events show this.
     pub(crate) unless: Option<Excuse>,
 }
 
@@ -49,14 +49,10 @@ pub enum Excuse {
     MissingObject,
     /// Without the image of its container, a sandbox ends at once.
     MissingImage,
-    /// A node without memory makes everything late.
+    /// On a node without memory, everything is slow.
     OutOfMemory,
-    /// That a name is taken is an answer of the runtime.
+    /// The runtime has answered that a name is reserved, so it is not unresponsive.
     NameReserved,
-}
-
-fn one() -> u64 {
-    1
 }
 
 impl EventRule {

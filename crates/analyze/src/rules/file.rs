@@ -34,9 +34,8 @@ pub(super) enum Rule {
     Goroutines(GoroutineRule),
     KernelStack(KernelStackRule),
     Process(ProcessRule),
-    /// Of a table, or of a figure.
+    /// For rows of a table, or for a figure.
     Table(TableRule),
-    Figure(TableRule),
 }
 
 #[derive(Deserialize)]
@@ -83,7 +82,7 @@ impl<'de> Visitor<'de> for ByOn {
     }
 }
 
-/// Reads the other keys of such a rule.
+/// Reads the other keys of a rule of this kind.
 impl<'de> DeserializeSeed<'de> for On {
     type Value = Rule;
 
@@ -96,12 +95,16 @@ impl<'de> DeserializeSeed<'de> for On {
             Self::KernelStack => Rule::KernelStack(KernelStackRule::deserialize(keys)?),
             Self::Process => Rule::Process(ProcessRule::deserialize(keys)?),
             Self::Table => Rule::Table(TableRule::deserialize(keys)?),
-            Self::Figure => Rule::Figure(TableRule::deserialize(keys)?),
+            Self::Figure => {
+                let mut rule = TableRule::deserialize(keys)?;
+                rule.is_figure = true;
+                Rule::Table(rule)
+            }
         })
     }
 }
 
-/// Without one of these, a rule would never hold.
+/// Checks that a set of texts without which a rule never holds is not empty.
 fn needs_one(key: &str, texts: &Texts) -> Result<(), String> {
     match texts.is_empty() {
         true => Err(format!("`{key}` is empty, so the rule never holds")),
@@ -110,19 +113,18 @@ fn needs_one(key: &str, texts: &Texts) -> Result<(), String> {
 }
 
 impl Rule {
-    /// Whether it could support a cause, and does not say how sure it is.
+    /// Whether the confidence is missing, which is optional only for rules that support no cause.
     pub(super) fn lacks_confidence(&self) -> bool {
         match self {
             Self::Event(rule) => rule.confidence.is_none(),
-            Self::Table(rule) | Self::Figure(rule) => rule.confidence.is_none(),
+            Self::Table(rule) => rule.confidence.is_none(),
             _ => false,
         }
     }
 
-    /// Puts the texts of the lists in the place of their names, and checks what the types do not. The
-    /// error is a sentence.
+    /// Replaces the names of lists by their texts, and checks what the types do not. The error is a sentence.
     fn finish(&mut self, lists: &Lists) -> Result<(), String> {
-        // A cell may be empty.
+        // The text of a cell may be empty.
         let may_be_empty = matches!(self, Self::Table(_));
         let (text, sets): (Option<&str>, Vec<&mut Texts>) = match self {
             Self::Line(rule) => {
@@ -147,12 +149,8 @@ impl Rule {
                 needs_one("names", &rule.names)?;
                 (None, vec![&mut rule.names, &mut rule.any])
             }
-            Self::Figure(rule) => {
-                rule.finish(true)?;
-                (None, Vec::new())
-            }
             Self::Table(rule) => {
-                rule.finish(false)?;
+                rule.finish()?;
                 let cells = rule.cells.values_mut();
                 let sets = cells.flat_map(|cell| [&mut cell.is, &mut cell.any, &mut cell.without]);
                 (None, sets.collect())

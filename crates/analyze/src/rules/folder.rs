@@ -1,4 +1,4 @@
-//! A folder of a site: causes and rules of its own.
+//! A folder with the causes and rules of a site.
 //!
 //! ```text
 //!   DIR/lists.yaml             named lists, besides those of the catalogue
@@ -32,7 +32,7 @@ impl Rules {
     ///
     /// # Errors
     ///
-    /// Everything that is wrong with the folders, in the order of their files.
+    /// All mistakes in the folders, in the order of their files.
     pub fn with_folders(folders: &[PathBuf]) -> Result<Self, Vec<Error>> {
         let mut rules = Self::built_in();
         let mut errors = Vec::new();
@@ -118,7 +118,7 @@ impl Rules {
                 continue;
             }
             let samples = entries(&directory)?.into_iter();
-            // A pipe would be waited for.
+            // Reading a pipe would block.
             let samples = samples.filter(|path| path.is_file() && !name(path).starts_with('.'));
             let samples = samples.map(|path| Sample { cause, path, hits });
             self.samples.extend(samples);

@@ -1,11 +1,11 @@
-//! Texts that are looked for in every line whatever they support: how a line is read further.
+//! Texts that every line is searched for, besides those of rules: they decide how a line is read further.
 
 use std::sync::LazyLock;
 
 use causes::facts::facts;
 use serde::Deserialize;
 
-/// What else is looked for: lines that are read further, whatever they turn out to be.
+/// Why a line is read further, besides the rules that match it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Interest {
@@ -15,20 +15,18 @@ pub enum Interest {
     Call,
     /// The kubelet has started.
     Start,
-    /// It has the year or the zone.
+    /// The line contains the year or the zone.
     Calendar,
     /// A connection that failed.
     Connection,
     /// The runtime answers.
     Answered,
-    /// A file of another program's that writes as a kubelet does.
+    /// A source file of another program that logs in the kubelet's format.
     OtherProgram,
-    /// The journal's JSON, which carries a line of a log.
+    /// A line of the journal's JSON, which carries a log line.
     Carrier,
     /// A dump of goroutines within one message.
     Dump,
-    /// Something failed; the line does not show why.
-    Failure,
     /// Talos reports the health of one of its services.
     Service,
     /// The runtime has started.
@@ -37,7 +35,7 @@ pub enum Interest {
     Ready,
     /// The kubelet reports that the node is not ready.
     NotReady,
-    /// The API server has taken the kubelet's node.
+    /// The API server has registered the kubelet's node.
     Registered,
     /// The program that wrote the line calls it an error.
     Error,
@@ -57,7 +55,7 @@ pub(super) fn interests() -> &'static [(&'static str, Interest)] {
     &ALL
 }
 
-/// Those that show how a line is to be read, and nothing of the node.
+/// The interests that only show how to read a line, and nothing about the node.
 pub(super) const OF_FORM: u32 = Interest::OtherProgram.bit()
     | Interest::Carrier.bit()
     | Interest::Dump.bit()

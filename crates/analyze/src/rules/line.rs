@@ -30,23 +30,23 @@ pub struct LineRule {
     /// How sure it is.
     pub confidence: Confidence,
     /// The number of lines that are needed: some lines are usual once, at a start.
-    #[serde(default = "one")]
+    #[serde(default = "super::one")]
     pub lines: u64,
-    /// Lines that are further apart than this, on average, count as none; in seconds.
+    /// The maximum average time between lines, in seconds. Lines further apart do not count.
     pub apart_seconds: Option<i64>,
-    /// It is repeated for as long as the fault lasts: one line is less sure, and three are certain.
+    /// Such lines are repeated for as long as the fault lasts: one line is less sure, and three are certain.
     #[serde(default)]
     pub repeated: bool,
-    /// Lines about several containers count as none.
+    /// The rule does not count if its lines are about several containers.
     #[serde(default)]
     pub one_container: bool,
-    /// It names a release of the kernel that loses wake-ups, which is no evidence without a symptom.
+    /// The line names a release of the kernel that loses wake-ups, which is no evidence without a symptom.
     #[serde(default)]
     pub release: bool,
-    /// It counts only if nothing shows later that it is over.
+    /// A line counts only if no later line shows that the fault is over.
     #[serde(default)]
     pub until_over: bool,
-    /// It is usual in the first minute of a kubelet.
+    /// Such lines are usual in the first minute of a kubelet.
     #[serde(default)]
     pub usual_at_start: bool,
     number: Option<Number>,
@@ -97,28 +97,24 @@ pub struct Failure {
     /// What failed, in a sentence without a full stop.
     pub says: String,
     /// The number of lines that are needed: a single one is usual.
-    #[serde(default = "one")]
+    #[serde(default = "super::one")]
     pub lines: u64,
     /// Which lines count.
     #[serde(default)]
     pub counted: Counted,
 }
 
-/// Which lines of a failure count as one and the same.
+/// Which lines of a failure are counted together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Counted {
     /// All of them.
     #[default]
     Together,
-    /// Those about one container: one line about each of many containers is usual.
+    /// Lines about the same container: one line about each of many containers is usual.
     PerContainer,
-    /// Those that were not followed by the end of it: a daemon repeats such a line until then.
+    /// Lines after which nothing shows that the failure is over: a daemon repeats such a line until then.
     UntilOver,
-}
-
-fn one() -> u64 {
-    1
 }
 
 impl LineRule {
@@ -161,11 +157,8 @@ fn names_faulty_kernel(line: &str) -> bool {
     let is_release =
         |word: &&str| word.contains('.') && word.starts_with(|c: char| c.is_ascii_digit());
     let mut releases = line.split([' ', '\t', '"']).filter(is_release);
-    releases.any(|release| {
-        kernel_faults(release)
-            .iter()
-            .any(|fault| fault.loses_wakeups())
-    })
+    let loses_wakeups = |release| kernel_faults(release).iter().any(|it| it.loses_wakeups());
+    releases.any(loses_wakeups)
 }
 
 impl Failure {

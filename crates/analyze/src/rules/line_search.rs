@@ -1,4 +1,4 @@
-//! One search of a line for the texts of all rules, so that a line without any costs next to nothing.
+//! Searches a line for the texts of all rules at once, so that a line without any costs next to nothing.
 
 use std::sync::LazyLock;
 
@@ -6,7 +6,7 @@ use causes::Cause;
 
 use super::interest::{Interest, OF_FORM, interests};
 use super::search::Search;
-use super::{Failure, Of, Rules};
+use super::{Failure, Rules};
 
 /// The kubelet ends with a fatal error.
 pub(crate) static FATAL: LazyLock<Failure> = LazyLock::new(Failure::fatal);
@@ -16,33 +16,30 @@ pub(crate) static FATAL: LazyLock<Failure> = LazyLock::new(Failure::fatal);
 pub struct Found {
     /// The rules on lines, by their index.
     pub rules: Vec<usize>,
-    /// The cause of each of them.
-    pub causes: Vec<Cause>,
     /// What failed, for an unknown reason.
     pub failure: Option<&'static Failure>,
-    /// What else, a bit for each.
+    /// The interests, a bit for each.
     interests: u32,
 }
 
 impl Found {
     /// Whether the line is no evidence about the node.
     pub fn is_nothing(&self) -> bool {
-        self.rules.is_empty() && self.interests & !OF_FORM == 0
+        self.rules.is_empty() && self.failure.is_none() && self.interests & !OF_FORM == 0
     }
 
-    /// Whether it also has nothing by which it would be read in another way.
+    /// Whether the line also has no text that decides how to read it.
     pub fn is_nothing_at_all(&self) -> bool {
-        self.rules.is_empty() && self.interests == 0
+        self.is_nothing() && self.interests == 0
     }
 
-    fn failed(&mut self, failure: &'static Failure, line: &[u8]) {
-        if self.failure.is_none() && failure.holds(line) {
-            self.failure = Some(failure);
-            self.interests |= Interest::Failure.bit();
-        }
+    /// The causes of the rules, in their order.
+    pub fn causes(&self) -> impl Iterator<Item = Cause> {
+        let lines = &Rules::active().lines;
+        self.rules.iter().map(|index| lines[*index].cause)
     }
 
-    /// Whether it is of this interest.
+    /// Whether the line has a text of this interest.
     pub fn is(&self, interest: Interest) -> bool {
         self.interests & interest.bit() != 0
     }
@@ -88,17 +85,20 @@ impl LineSearch {
         let rules = Rules::active();
         let mut found = Found::default();
         self.0.each(line, |index| {
-            let Some(Of { cause, rule, .. }) = rules.lines.get(index) else {
-                let index = index - rules.lines.len();
-                match interests().get(index) {
-                    Some((_, interest)) => found.interests |= interest.bit(),
-                    None => found.failed(&rules.failures[index - interests().len()], line),
+            if let Some(of) = rules.lines.get(index) {
+                if of.rule.holds(line) {
+                    found.rules.push(index);
                 }
                 return;
-            };
-            if rule.holds(line) {
-                found.rules.push(index);
-                found.causes.push(*cause);
+            }
+            let index = index - rules.lines.len();
+            if let Some((_, interest)) = interests().get(index) {
+                found.interests |= interest.bit();
+                return;
+            }
+            let failure = &rules.failures[index - interests().len()];
+            if found.failure.is_none() && failure.holds(line) {
+                found.failure = Some(failure);
             }
         });
         found
@@ -110,11 +110,14 @@ mod tests {
     use super::*;
 
     fn causes(line: &str) -> Vec<Cause> {
-        LineSearch::active().find(line.as_bytes()).causes
+        LineSearch::active()
+            .find(line.as_bytes())
+            .causes()
+            .collect()
     }
 
     #[test]
-    fn lines_that_prove_a_cause_are_found() {
+    fn lines_that_support_a_cause_are_found() {
         for (line, cause) in [
             (
                 "Failed to propagate agent release message: Operation not supported",
@@ -173,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn what_every_node_says_supports_no_cause() {
+    fn usual_lines_support_no_cause() {
         for line in [
             "Memory cgroup out of memory: Killed process 12 (java)",
             "cleaning up dead shim",

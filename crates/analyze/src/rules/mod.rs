@@ -13,7 +13,7 @@
 //! use causes::Cause;
 //!
 //! let found = LineSearch::active().find(b"accept4: too many open files; retrying in 1s");
-//! assert_eq!(found.causes, [Cause::FdOrInotifyExhausted]);
+//! assert!(found.causes().eq([Cause::FdOrInotifyExhausted]));
 //! ```
 
 mod event;
@@ -57,7 +57,7 @@ use crate::ps::ProcessRule;
 
 /// A rule of a cause.
 #[derive(Debug)]
-pub struct Of<R> {
+pub struct CauseRule<R> {
     /// The cause that it supports.
     pub cause: Cause,
     /// The rule.
@@ -70,23 +70,24 @@ pub struct Of<R> {
 #[derive(Debug, Default)]
 pub struct Rules {
     lists: Lists,
-    /// Those on lines.
-    pub lines: Vec<Of<LineRule>>,
+    /// The rules on lines.
+    pub lines: Vec<CauseRule<LineRule>>,
     pub(crate) failures: Vec<Failure>,
-    pub(crate) events: Vec<Of<EventRule>>,
-    /// Of events that support no cause, the first that holds counts.
+    pub(crate) events: Vec<CauseRule<EventRule>>,
+    /// Rules on events that support no cause. The first one that holds counts.
     pub(crate) failed_events: Vec<EventRule>,
-    /// How many of the rules on lines are of the catalogue: the first.
+    /// How many rules on lines are from the catalogue. They are the first ones.
     built_in_lines: usize,
-    /// How many of all rules are of the catalogue.
+    /// How many of all rules are from the catalogue.
     built_in: usize,
+    /// The causes of sites.
     sites: Vec<Cause>,
     samples: Vec<Sample>,
-    pub(crate) goroutines: Vec<Of<GoroutineRule>>,
-    pub(crate) kernel_stacks: Vec<Of<KernelStackRule>>,
-    pub(crate) processes: Vec<Of<ProcessRule>>,
-    tables: Vec<Of<TableRule>>,
-    /// Of rows that support no cause, the first that holds counts.
+    pub(crate) goroutines: Vec<CauseRule<GoroutineRule>>,
+    pub(crate) kernel_stacks: Vec<CauseRule<KernelStackRule>>,
+    pub(crate) processes: Vec<CauseRule<ProcessRule>>,
+    tables: Vec<CauseRule<TableRule>>,
+    /// Rules on rows that support no cause. The first one that holds counts.
     failed_tables: Vec<TableRule>,
 }
 
@@ -103,7 +104,7 @@ impl Rules {
     ///
     /// # Errors
     ///
-    /// Something was read by other rules before.
+    /// Other rules were already used to read something.
     pub fn install(self) -> Result<&'static Self, TooLate> {
         ACTIVE.set(self).map_err(|_| TooLate)?;
         Ok(Self::active())
@@ -165,7 +166,7 @@ impl Rules {
         Ok(rules)
     }
 
-    /// Puts rules of which the first that holds counts in their order.
+    /// Sorts the rules of which only the first that holds counts.
     fn sort(&mut self) {
         self.goroutines.sort_by_key(|of| of.rule.order);
     }
@@ -200,12 +201,10 @@ impl Rules {
                 }
                 (Rule::Process(rule), Some(cause)) => self.processes.push(of(cause, place, rule)),
                 (Rule::Event(rule), Some(cause)) => self.events.push(of(cause, place, rule)),
-                (Rule::Table(rule) | Rule::Figure(rule), Some(cause)) => {
-                    self.tables.push(of(cause, place, rule))
-                }
+                (Rule::Table(rule), Some(cause)) => self.tables.push(of(cause, place, rule)),
                 (Rule::Failure(rule), None) => self.failures.push(rule),
                 (Rule::Event(rule), None) => self.failed_events.push(rule),
-                (Rule::Table(rule) | Rule::Figure(rule), None) => self.failed_tables.push(rule),
+                (Rule::Table(rule), None) => self.failed_tables.push(rule),
                 (Rule::Failure(_), Some(_)) => {
                     return error(
                         "`on: failure` is only allowed in failures.yaml, beside the folders of causes: \
@@ -229,8 +228,13 @@ impl Rules {
     }
 }
 
-fn of<R>(cause: Cause, place: String, rule: R) -> Of<R> {
-    Of { cause, rule, place }
+/// The default of `lines` and `times`.
+fn one() -> u64 {
+    1
+}
+
+fn of<R>(cause: Cause, place: String, rule: R) -> CauseRule<R> {
+    CauseRule { cause, rule, place }
 }
 
 /// Rules were installed after something was read.
@@ -247,7 +251,7 @@ pub struct Error {
 }
 
 impl Error {
-    /// For what was placed before, as `path:line`.
+    /// An error at this place: a path, or `path:line`.
     fn at(place: &str, says: String) -> Self {
         Self::new(place, None, says)
     }

@@ -10,34 +10,29 @@ use super::{Error, LineSearch, Rules};
 use crate::analysis::Analyzer;
 use crate::input::{self, NoObserver, each_line};
 
-/// What was checked, and what is wrong.
+/// What was checked, and the mistakes.
 #[derive(Debug)]
 pub struct Checked {
     /// The number of rules of the folders.
     pub rules: usize,
     /// The number of samples.
     pub samples: usize,
-    /// What is wrong with them.
+    /// What is wrong with the samples and the rules.
     pub errors: Vec<Error>,
 }
 
 impl Rules {
-    /// Analyzes all samples with the rules of this process, which these must be.
+    /// Analyzes all samples. These rules must be those of this process.
     pub fn check(&'static self, now: WallTime) -> Checked {
-        let mut errors: Vec<Error> = self
-            .samples
-            .iter()
-            .filter_map(|it| wrong(it, now))
-            .collect();
-        errors.extend(self.without_sample());
+        let wrong = self.samples.iter().filter_map(|sample| wrong(sample, now));
         Checked {
             rules: self.count() - self.built_in,
             samples: self.samples.len(),
-            errors,
+            errors: wrong.chain(self.without_sample()).collect(),
         }
     }
 
-    /// The rules on lines that no sample has a line for.
+    /// An error for each rule on lines that matches no line of a sample.
     fn without_sample(&'static self) -> Vec<Error> {
         let mut seen = BTreeSet::new();
         for sample in self.samples.iter().filter(|sample| sample.hits) {

@@ -1,4 +1,4 @@
-//! Which of many texts are in a line, in one pass that looks at every sixth place of it alone.
+//! Finds which of many texts are in a line, in one pass that looks only at every sixth place.
 //!
 //! ```text
 //!   a text of nine bytes or more     n o t   r e s p o n d
@@ -7,9 +7,9 @@
 //!   what is looked at                serv   not_   pond    ...
 //! ```
 //!
-//! Wherever a text stands, one of its six pieces stands at a place that is looked at, and the rest
-//! of it is compared there. Nearly all lines have no such piece, so that they cost a few lookups:
-//! that is several times as fast as the searches of `aho-corasick`, which read every byte.
+//! Wherever a text is in the line, one of its six pieces is at a place that is looked at. The whole text is
+//! then compared. Nearly all lines contain no such piece, so they cost only a few lookups. That is several
+//! times as fast as the searches of `aho-corasick`, which read every byte.
 
 use std::collections::HashSet;
 
@@ -24,10 +24,10 @@ const STRIDE: usize = 6;
 /// The minimum length of a text, so that each of its pieces lies within it.
 pub(super) const MIN_TEXT: usize = PIECE + STRIDE - 1;
 
-/// How many texts a search has at most: a bit for each notes that it was found.
+/// The maximum number of texts in a search. A bit for each of them shows that it was found.
 pub(super) const MAX_TEXTS: usize = 2048;
 
-/// Of a long text, the pieces behind these are not considered.
+/// How many pieces at the beginning of a text are considered.
 const MAX_CANDIDATES: usize = 1024;
 
 const PIECES: usize = 1 << 16;
@@ -90,8 +90,8 @@ impl Search {
         }
     }
 
-    /// Gives the number of each text that is in the line, once: the caller may read the whole line
-    /// for each of them, and a long line may have one text thousands of times.
+    /// Calls `found` once with the number of each text that is in the line. A long line may contain a text
+    /// thousands of times, and the caller may read the whole line for each call.
     pub(super) fn each(&self, line: &[u8], mut found: impl FnMut(usize)) {
         let mut seen = [0; MAX_TEXTS / 64];
         let mut first = |text: usize| {
@@ -138,7 +138,7 @@ fn windows(text: &str) -> impl Iterator<Item = [u8; PIECE]> {
     windows.filter_map(|window| window.first_chunk().copied())
 }
 
-/// Below [`PIECES`].
+/// The hash of a piece, which is below [`PIECES`].
 fn hash(bytes: [u8; PIECE]) -> usize {
     // Knuth's multiplicative hash: the upper half depends on all bytes.
     (u32::from_le_bytes(bytes).wrapping_mul(0x9e37_79b1) >> 16) as usize

@@ -14,13 +14,16 @@ use super::{Rules, Texts};
 use crate::evidence::Evidence;
 use crate::table::{Cell, TableRow, cells_of};
 
-/// Rows of a table that mean something.
+/// A rule for rows of a table, or for a figure.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct TableRule {
     #[serde(alias = "figure")]
     pub(super) table: String,
-    /// The limits of a figure.
+    /// Whether the rule is `on: figure`.
+    #[serde(skip)]
+    pub(super) is_figure: bool,
+    /// The limits of a figure, which only a rule with `on: figure` has.
     least: Option<Limit>,
     most: Option<Limit>,
     #[serde(default)]
@@ -29,7 +32,7 @@ pub struct TableRule {
     pub(super) confidence: Option<Confidence>,
     /// What it shows, in a sentence without a full stop; cells are filled in.
     says: String,
-    /// What a finding says in place of the title, filled in likewise, if all these cells are known.
+    /// The headline that replaces the title, filled in likewise, if all its cells are known.
     headline: Option<String>,
     /// What to do with this node first, filled in likewise.
     advice: Option<String>,
@@ -86,9 +89,8 @@ impl<'de> Deserialize<'de> for Limit {
             }
 
             fn visit_str<E: de::Error>(self, text: &str) -> Result<Limit, E> {
-                let named = text
-                    .strip_prefix('$')
-                    .and_then(|name| facts().limits.get(name));
+                let name = text.strip_prefix('$');
+                let named = name.and_then(|name| facts().limits.get(name));
                 named.copied().map(Limit).ok_or_else(|| {
                     E::custom(format!(
                         "{text:?} is neither a number nor a limit in facts.yaml"
@@ -103,13 +105,12 @@ impl<'de> Deserialize<'de> for Limit {
 
 impl Condition {
     fn holds(&self, cell: Option<&Cell>) -> bool {
-        let is = |limit: Option<Limit>, of: fn(&f64, &f64) -> bool, number: f64| {
-            limit.is_none_or(|Limit(limit)| of(&number, &limit))
+        let is = |limit: Option<Limit>, of: fn(&f64, &f64) -> bool, number: &f64| {
+            limit.is_none_or(|Limit(limit)| of(number, &limit))
         };
         match cell {
             Some(_) if self.absent => false,
             Some(Cell::Number(number)) => {
-                let number = *number;
                 is(self.least, f64::ge, number)
                     && is(self.above, f64::gt, number)
                     && is(self.most, f64::le, number)
@@ -148,38 +149,36 @@ pub(crate) fn is_like(text: &str, pattern: &str) -> bool {
     end.map_or(rest.is_empty(), |end| rest.ends_with(end))
 }
 
+/// The names of the cells in a sentence.
 fn filled(sentence: &str) -> impl Iterator<Item = &str> {
     let names = sentence.split('{').skip(1);
     names.filter_map(|rest| Some(rest.split_once('}')?.0))
 }
 
 impl TableRule {
-    /// Puts the limits of a figure into its cell. The error is what is wrong, in a sentence.
-    pub(super) fn finish(&mut self, is_figure: bool) -> Result<(), String> {
+    /// Puts the limits of a figure into its cell, and checks the rule. The error is a sentence.
+    pub(super) fn finish(&mut self) -> Result<(), String> {
         let has_limits = self.least.is_some() || self.most.is_some();
-        match is_figure {
-            true if !self.cells.is_empty() => {
-                return Err("a figure has no `cells`: set `least` or `most`".to_owned());
-            }
-            true => {
-                let value = Condition {
-                    least: self.least,
-                    most: self.most,
-                    ..Condition::default()
-                };
-                self.cells = BTreeMap::from([("value".to_owned(), value)]);
-            }
-            false if has_limits => {
-                return Err("the limits of a table belong to one of its `cells`".to_owned());
-            }
-            false => {}
+        if self.is_figure && !self.cells.is_empty() {
+            return Err("a figure has no `cells`: set `least` or `most`".to_owned());
         }
-        self.check(is_figure)
+        if !self.is_figure && has_limits {
+            return Err("the limits of a table belong to one of its `cells`".to_owned());
+        }
+        if self.is_figure {
+            let value = Condition {
+                least: self.least,
+                most: self.most,
+                ..Condition::default()
+            };
+            self.cells = BTreeMap::from([("value".to_owned(), value)]);
+        }
+        self.check()
     }
 
-    /// What is wrong with it, in a sentence: a cell that the table does not have.
-    fn check(&self, is_figure: bool) -> Result<(), String> {
-        let name = &self.table;
+    /// Whether the table exists and has these cells. The error is a sentence.
+    fn check(&self) -> Result<(), String> {
+        let (name, is_figure) = (&self.table, self.is_figure);
         let Some(cells) = cells_of(name) else {
             let kind = if is_figure { "figure" } else { "table" };
             let names = facts().tables.iter();
@@ -204,9 +203,8 @@ impl TableRule {
         let filled = sentences.into_iter().flatten().flat_map(|it| filled(it));
         let mut named = self.cells.keys().map(String::as_str).chain(filled);
         match named.find(|name| !cells.iter().any(|cell| cell == name)) {
-            Some(name) => Err(format!(
-                "the table {} has no cell {name:?}; it has {}",
-                self.table,
+            Some(cell) => Err(format!(
+                "the table {name} has no cell {cell:?}; it has {}",
                 cells.join(", ")
             )),
             None => Ok(()),
@@ -236,29 +234,30 @@ impl TableRule {
     }
 }
 
+/// What a row shows.
 #[derive(Debug)]
 pub(crate) enum Shown {
-    /// Causes.
+    /// It supports causes.
     Evidence(Vec<Evidence>),
-    /// That something failed.
+    /// It shows that something failed.
     Failure(String),
     Nothing,
 }
 
 impl Rules {
-    /// The causes that a row supports.
+    /// The evidence in a row.
     pub fn evidence(&self, row: &TableRow) -> Vec<Evidence> {
         let rules = self.tables.iter().filter(|of| of.rule.holds(row));
         rules.map(|of| of.rule.evidence(of.cause, row)).collect()
     }
 
-    /// Whether a rule of the cause is about such rows.
+    /// Whether a rule of the cause reads this table.
     pub fn reads(&self, cause: Cause, table: &str) -> bool {
         let mut rules = self.tables.iter();
         rules.any(|of| of.cause == cause && of.rule.table == table)
     }
 
-    /// What a row shows: that something failed only if it supports no cause.
+    /// What a row shows: evidence, or else that something failed.
     pub(crate) fn of_row(&self, row: &TableRow) -> Shown {
         let evidence = self.evidence(row);
         let mut failures = self.failed_tables.iter();

@@ -5,6 +5,7 @@ use std::fmt;
 use std::ops::Deref;
 
 use memchr::memmem::Finder;
+use serde::de::value::SeqAccessDeserializer;
 use serde::de::{self, Deserialize, Deserializer, SeqAccess, Visitor};
 
 pub(super) type Lists = BTreeMap<String, Vec<String>>;
@@ -44,7 +45,7 @@ impl Texts {
         Ok(())
     }
 
-    /// Whether there is no condition, or one of them is in the text.
+    /// Whether one of them is in the text, or there are none, which is no condition.
     pub(crate) fn allow(&self, text: &[u8]) -> bool {
         self.is_empty() || self.are_in(text)
     }
@@ -83,11 +84,8 @@ impl<'de> Deserialize<'de> for Texts {
                 Ok(Texts::from(vec![text.to_owned()]))
             }
 
-            fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Texts, A::Error> {
-                let mut texts = Vec::new();
-                while let Some(text) = items.next_element()? {
-                    texts.push(text);
-                }
+            fn visit_seq<A: SeqAccess<'de>>(self, items: A) -> Result<Texts, A::Error> {
+                let texts = Vec::deserialize(SeqAccessDeserializer::new(items))?;
                 Ok(Texts::from(texts))
             }
         }

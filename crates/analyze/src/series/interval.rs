@@ -11,11 +11,11 @@ pub struct Interval {
     pub start: Option<i64>,
     /// The last line's time.
     pub end: Option<i64>,
-    /// The first X.
+    /// The first value of "was last seen active X ago".
     pub first: i64,
-    /// The largest X.
+    /// The largest such value.
     pub last: i64,
-    /// The threshold for X.
+    /// The kubelet's threshold for this value.
     pub threshold: i64,
     /// The number of lines.
     pub lines: u64,
@@ -31,17 +31,17 @@ pub struct Interval {
     pub closed: bool,
 }
 
-/// A start takes no longer than this...
+/// The maximum duration of a start...
 const STARTUP: i64 = 8 * SECOND;
-/// ...or, if the interval ends by itself, than this.
+/// ...and of one whose interval ends by itself.
 const SLOW_STARTUP: i64 = THRESHOLD;
-/// The kubelet logs the message every five seconds; after three times that, it has stopped.
+/// An interval is over after this time without a line: the kubelet logs one every five seconds.
 const END_OF_INTERVAL: i64 = 15 * SECOND;
-/// By how much the computed start of the same relist may vary, because clocks are slewed.
+/// How much the computed start of one relist may vary, because clocks are slewed.
 const SAME_RELIST: i64 = 10 * SECOND;
 
 impl Interval {
-    /// The time since the last relist, at the end of the interval.
+    /// The time since the last relist at the end of the interval.
     pub fn peak(&self) -> i64 {
         match self.never {
             true => self.spans(),
@@ -140,7 +140,7 @@ impl Intervals {
         }
     }
 
-    /// A line says that the kubelet has started.
+    /// Reads a line that shows that the kubelet has started.
     pub fn started(&mut self, time: Option<i64>) {
         // The kubelet logs several lines at a start.
         if let (Some(time), Some(began)) = (time, self.life_began)
@@ -157,7 +157,7 @@ impl Intervals {
         self.life
     }
 
-    /// A line was written by this process; a new process id is a new start.
+    /// Notes the process that wrote a line. A new process id shows a new start.
     pub fn seen_pid(&mut self, pid: u32, time: Option<i64>) {
         if pid == 0 || self.pid == Some(pid) {
             return;
@@ -167,18 +167,16 @@ impl Intervals {
         }
     }
 
-    /// Adds what a line says; `silence` returns how long the log had no line before it. Returns
-    /// whether an interval begins.
+    /// Adds a point. `silence` returns how long the log had no line before it. Returns whether an interval
+    /// begins.
     pub fn point(
         &mut self,
         time: Option<i64>,
         said: Said,
         silence: impl FnOnce() -> Option<i64>,
     ) -> bool {
-        let taken = self
-            .current
-            .as_ref()
-            .is_some_and(|at| at.takes(time, said, self.life));
+        let current = self.current.as_ref();
+        let taken = current.is_some_and(|at| at.takes(time, said, self.life));
         if !taken {
             self.close(true);
             self.current = Some(Interval {
@@ -212,10 +210,8 @@ impl Intervals {
     /// Ends the input at this time.
     pub fn end(mut self, time: Option<i64>) -> (Vec<Interval>, u64) {
         let end = self.current.as_ref().and_then(|current| current.end);
-        let over = end
-            .zip(time)
-            .is_some_and(|(end, time)| time - end > END_OF_INTERVAL);
-        self.close(over);
+        let quiet = end.zip(time).map(|(end, time)| time - end);
+        self.close(quiet.is_some_and(|quiet| quiet > END_OF_INTERVAL));
         (self.done, self.dropped)
     }
 }
@@ -225,11 +221,8 @@ pub fn join_rotated(mut intervals: Vec<Interval>) -> Vec<Interval> {
     intervals.sort_by_key(|interval| (interval.start.is_none(), interval.start));
     let mut merged: Vec<Interval> = Vec::with_capacity(intervals.len());
     for next in intervals {
-        let before = merged
-            .iter_mut()
-            .rev()
-            .find(|before| before.host == next.host);
-        if let Some(before) = before {
+        let mut earlier = merged.iter_mut().rev();
+        if let Some(before) = earlier.find(|before| before.host == next.host) {
             let same = before.relist_began().zip(next.relist_began());
             if same.is_some_and(|(one, other)| (one - other).abs() < SECOND) {
                 before.end = before.end.max(next.end);

@@ -43,7 +43,7 @@ pub use point::Said;
 pub const THRESHOLD: i64 = 180 * SECOND;
 pub(crate) const SECOND: i64 = 1_000_000_000;
 
-/// What a kubelet's log contains besides the series.
+/// What a kubelet's logs contain besides the series.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Around {
     /// Lists that failed because the runtime could not be reached.
@@ -58,7 +58,7 @@ pub struct Around {
     pub other_lines: u64,
     /// Starts of the kubelet.
     pub starts: u64,
-    /// The kubelet said that the runtime is down: it had returned no status for half a minute.
+    /// The kubelet reported the runtime as down, because it had not returned its status for half a minute.
     pub runtime_down: bool,
 }
 
@@ -98,7 +98,7 @@ pub struct Shown {
     pub start: Option<WallTime>,
     /// The last line's time.
     pub end: Option<WallTime>,
-    /// The largest X; for a kubelet that never relisted, the time from its first line to its last.
+    /// The largest value of X. If the kubelet never relisted, the time from the first line to the last.
     pub peak_seconds: f64,
     /// The number of lines.
     pub lines: u64,

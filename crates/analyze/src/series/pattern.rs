@@ -1,10 +1,10 @@
-//! The pattern of the series, which shows how the PLEG fails.
+//! Determines the pattern of the series, which shows how the PLEG fails.
 
 use serde::Serialize;
 
 use super::{Around, Interval, SECOND};
 
-/// The patterns.
+/// How the PLEG fails, by its series.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Pattern {
@@ -47,7 +47,7 @@ impl Pattern {
     }
 }
 
-/// Longer than the calls that usually time out in one relist.
+/// A longer time than the calls that time out in one relist usually take.
 pub(super) const LONG: i64 = 600 * SECOND;
 /// The kubelet's default runtimeRequestTimeout.
 pub(super) const CALL_TIMEOUT: i64 = 120 * SECOND;
@@ -90,11 +90,8 @@ fn is_restart_loop(faults: &[&Interval]) -> bool {
     let short = |at: &&&Interval| at.peak() < 2 * LONG;
     // After a start X begins at the threshold, three minutes later.
     let from_the_start = |at: &&&Interval| {
-        let began = at
-            .life_began
-            .zip(at.start)
-            .map(|(life, start)| start - life);
-        at.never || began.is_some_and(|began| began < at.threshold + 90 * SECOND)
+        let times = at.life_began.zip(at.start);
+        at.never || times.is_some_and(|(life, start)| start - life < at.threshold + 90 * SECOND)
     };
     let loops = faults.iter().filter(short).filter(from_the_start).count();
     let enough = lives.len() >= 2 && loops >= 2 || loops >= 1 && lives.len() >= 3;
@@ -116,11 +113,8 @@ fn of_one(only: &Interval, around: &Around) -> Pattern {
 
 fn of_teeth(teeth: &[&Interval], around: &Around) -> Pattern {
     // The last interval may be incomplete.
-    let closed: Vec<i64> = teeth
-        .iter()
-        .filter(|at| at.closed)
-        .map(|at| at.peak())
-        .collect();
+    let closed = teeth.iter().filter(|at| at.closed);
+    let closed: Vec<i64> = closed.map(|at| at.peak()).collect();
     let whole = closed.len() as u64;
     let multiples = closed.iter().filter(|peak| is_multiple(**peak)).count() as u64;
     let (low, high) = (closed.iter().min(), closed.iter().max());

@@ -1,4 +1,4 @@
-//! What a single line says about the PLEG.
+//! Reads what a line reports about the PLEG.
 
 use std::str::FromStr;
 use std::sync::LazyLock;
@@ -9,12 +9,12 @@ use pleg_text::GoDuration;
 use super::THRESHOLD;
 use crate::line::has;
 
-/// What a line says about the last relist.
+/// What a line reports about the last relist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Said {
     /// It began this long ago, in nanoseconds, with this threshold.
     Ago {
-        /// X.
+        /// The time since it began, in nanoseconds.
         age: i64,
         /// The threshold.
         threshold: i64,
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kubelet_that_never_relisted_is_no_292_years_old() {
+    fn a_duration_of_292_years_means_that_the_kubelet_never_relisted() {
         let never = b"pleg was last seen active 2562047h47m16.854775807s ago; threshold is 3m0s";
         assert_eq!(Said::of(never), Some(Said::Never));
         assert_eq!(

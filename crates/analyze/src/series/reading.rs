@@ -1,4 +1,4 @@
-//! What the series shows, in one sentence.
+//! Says in one sentence what the series shows.
 
 use std::time::Duration;
 
@@ -18,7 +18,7 @@ pub fn sentence(pattern: Pattern, intervals: &[Interval], around: &Around) -> St
     if is_of_many && lines < MIN_LINES {
         return format!(
             "The PLEG is not healthy: the last relist was {} ago; too few lines to show a pattern.",
-            go(longest),
+            rounded(longest),
         );
     }
     match pattern {
@@ -29,13 +29,13 @@ pub fn sentence(pattern: Pattern, intervals: &[Interval], around: &Around) -> St
         }
         Pattern::NeverRelisted => format!(
             "The kubelet has not completed a relist since it started, at least {} ago: {}.",
-            go(longest),
+            rounded(longest),
             why_no_list(around),
         ),
         Pattern::Stall => format!(
             "The kubelet itself did not run for about {} and then continued normally: the machine \
              was paused, its clock was changed or it got no CPU time; no call hung.",
-            go(longest)
+            rounded(longest)
         ),
         Pattern::RestartLoop => format!(
             "The kubelet was started {} times and became unhealthy again soon after each start: \
@@ -48,12 +48,12 @@ pub fn sentence(pattern: Pattern, intervals: &[Interval], around: &Around) -> St
             "{} of up to {} and of different lengths, each followed by a successful relist: \
              relists are slow, but nothing hangs.",
             count(faults.len() as u64, "unhealthy interval"),
-            go(longest)
+            rounded(longest)
         ),
     }
 }
 
-/// Fewer lines are no series.
+/// Fewer lines do not show a pattern.
 const MIN_LINES: u64 = 3;
 
 fn list_never_succeeds(faults: &[&Interval], longest: i64, around: &Around) -> String {
@@ -62,12 +62,8 @@ fn list_never_succeeds(faults: &[&Interval], longest: i64, around: &Around) -> S
             .to_owned();
     }
     let worst = faults.iter().max_by_key(|at| at.peak());
-    let since = worst
-        .and_then(|at| at.relist_began())
-        .and_then(WallTime::from_unix_nanos);
-    let since = since
-        .map(|time| format!(" (since {time})"))
-        .unwrap_or_default();
+    let since = worst.and_then(|at| WallTime::from_unix_nanos(at.relist_began()?));
+    let since = since.map_or_else(String::new, |time| format!(" (since {time})"));
     let open = worst.is_some_and(|at| !at.closed);
     let multiple = around.lists_failed == 0 && open && longest < CALL_TIMEOUT * 2 + 10 * SECOND;
     let caveat = match multiple {
@@ -81,7 +77,7 @@ fn list_never_succeeds(faults: &[&Interval], longest: i64, around: &Around) -> S
         false => "",
     };
     let why = why_no_list(around);
-    let longest = go(longest);
+    let longest = rounded(longest);
     match faults.iter().map(|at| at.lines).sum::<u64>() {
         1 => format!(
             "No relist has completed its list calls for {longest}{since}: {why}{caveat}; one line \
@@ -113,22 +109,19 @@ fn why_no_list(around: &Around) -> &'static str {
 }
 
 fn stuck_containers(faults: &[&Interval], around: &Around) -> String {
-    let closed: Vec<i64> = faults
-        .iter()
-        .filter(|at| at.closed)
-        .map(|at| at.peak())
-        .collect();
-    let peaks = if closed.is_empty() {
-        faults.iter().map(|at| at.peak()).collect()
-    } else {
-        closed
-    };
-    let (low, high) = (peaks.iter().min().copied(), peaks.iter().max().copied());
-    let (low, high) = (low.unwrap_or(0), high.unwrap_or(0));
+    // The last interval may be incomplete.
+    let has_closed = faults.iter().any(|at| at.closed);
+    let shown = faults.iter().filter(|at| at.closed || !has_closed);
+    let peaks = shown.map(|at| at.peak());
+    let (low, high) = (peaks.clone().min().unwrap_or(0), peaks.max().unwrap_or(0));
     let counted = count(faults.len() as u64, "unhealthy interval");
-    let peaks = match go(low) == go(high) {
-        true => format!("{counted} with a peak of {}", go(high)),
-        false => format!("{counted} with peaks from {} to {}", go(low), go(high)),
+    let peaks = match rounded(low) == rounded(high) {
+        true => format!("{counted} with a peak of {}", rounded(high)),
+        false => format!(
+            "{counted} with peaks from {} to {}",
+            rounded(low),
+            rounded(high)
+        ),
     };
     let why = match is_multiple(high) {
         true => format!(
@@ -159,7 +152,7 @@ fn lives(faults: &[&Interval]) -> usize {
 }
 
 /// Rounded to a tenth of a second.
-fn go(nanos: i64) -> GoDuration {
+fn rounded(nanos: i64) -> GoDuration {
     let tenth = nanos.max(0) / (SECOND / 10) * (SECOND / 10);
     GoDuration(Duration::from_nanos(tenth.unsigned_abs()))
 }

@@ -1,4 +1,4 @@
-//! What must be true of any bytes at all. The fuzz targets call the same functions.
+//! Properties of any input. The fuzz targets call the same functions.
 
 use std::io::Read;
 
@@ -16,7 +16,7 @@ fn now() -> WallTime {
     WallTime::from_unix_nanos(1_687_000_000_000_000_000).expect("it is not zero")
 }
 
-/// Everything at once.
+/// The whole analysis: each line is counted once, and the result is consistent.
 pub fn analysis(bytes: &[u8]) {
     let mut analyzer = Analyzer::new();
     analyzer.begin("any", now());
@@ -47,7 +47,7 @@ fn consistent(analysis: &Analysis) {
     }
 }
 
-/// What carries a line is its beginning; what is left is its end.
+/// Prefixes are removed from the beginning of a line, so the rest is its end.
 pub fn carriers(bytes: &[u8]) {
     let line = bare(bytes);
     let carried = split(line);

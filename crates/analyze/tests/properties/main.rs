@@ -5,7 +5,7 @@ mod bodies;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
-/// What the parsers look for, whole and in pieces.
+/// Texts that the parsers look for, and parts of them.
 const PIECES: [&str; 60] = [
     "\n",
     "\n",
@@ -92,7 +92,7 @@ proptest! {
     }
 
     #[test]
-    fn carriers_are_taken_off_from_the_front_only(bytes in text()) {
+    fn prefixes_are_removed_only_from_the_front(bytes in text()) {
         bytes.split(|byte| *byte == b'\n').for_each(bodies::carriers);
     }
 

@@ -1,4 +1,4 @@
-//! Reading samples as `pleg analyze` reads files.
+//! Reads samples as `pleg analyze` reads files.
 
 use std::num::NonZeroUsize;
 
@@ -19,7 +19,7 @@ pub fn files(names: &[&str]) -> Analysis {
     files_at_once(names, 1)
 }
 
-/// The same, so many of them at once.
+/// What these files show together, with `at_once` of them read in parallel.
 #[allow(dead_code, reason = "each test binary uses what it needs")]
 #[track_caller]
 pub fn files_at_once(names: &[&str], at_once: usize) -> Analysis {

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use serde::{Deserialize, Deserializer};
 
-/// A version of a program that counts in threes, with candidates before a release.
+/// A version with three numbers, or a candidate for it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Version {
     numbers: [u64; 3],
@@ -21,7 +21,7 @@ impl Version {
             None => (text, ""),
         };
         let mut parts = numbers.split('.').map(|part| part.parse::<u64>().ok());
-        let version = [
+        let numbers = [
             parts.next()??,
             parts.next()??,
             parts.next().flatten().unwrap_or(0),
@@ -30,10 +30,7 @@ impl Version {
             .strip_prefix(['-', '~'])
             .and_then(|rest| rest.strip_prefix("rc"))
             .and_then(|rest| first_number(rest.trim_start_matches('.')));
-        Some(Self {
-            numbers: version,
-            candidate,
-        })
+        Some(Self { numbers, candidate })
     }
 }
 
@@ -66,12 +63,12 @@ pub(super) fn without_epoch(text: &str) -> &str {
 }
 
 pub(super) fn first_number(text: &str) -> Option<u64> {
-    words(text).first().copied()
+    numbers(text).first().copied()
 }
 
-/// All numbers in a text, as packages of one distribution are compared: `219-62.el7_6.8`
+/// All numbers in a text, by which packages of one distribution are compared: `219-62.el7_6.8`
 /// is 219, 62, 7, 6, 8.
-pub(super) fn words(text: &str) -> Vec<u64> {
+pub(super) fn numbers(text: &str) -> Vec<u64> {
     text.split(|char: char| !char.is_ascii_digit())
         .filter_map(|word| word.parse().ok())
         .collect()

@@ -1,4 +1,4 @@
-//! What the tables say of versions as they are met.
+//! Versions as they are found on nodes, looked up in the tables.
 
 use super::SerialOverflow::{Affected, Repaired, Unknown};
 use super::*;
@@ -100,14 +100,14 @@ fn branches() -> Vec<(Vec<String>, &'static str)> {
 }
 
 #[test]
-fn on_each_branch_all_packages_from_the_repaired_one_on_are_and_none_before() {
+fn on_each_branch_all_packages_since_the_repaired_one_are_repaired_and_none_before_it() {
     for (packages, first) in branches() {
         let running = first.split('-').next().unwrap();
         let at = packages.iter().position(|package| package == first);
         let at = at.expect("the first repaired package");
         for (number, package) in packages.iter().enumerate() {
             let expected = if number < at { Affected } else { Repaired };
-            // An epoch is none of its numbers, nor is the architecture.
+            // Neither the epoch nor the architecture is one of its numbers.
             for package in [
                 package.clone(),
                 format!("0:{package}"),
@@ -125,7 +125,7 @@ fn on_each_branch_all_packages_from_the_repaired_one_on_are_and_none_before() {
 }
 
 #[test]
-fn who_builds_a_package_once_more_changes_nothing_of_it() {
+fn a_rebuilt_package_is_judged_like_the_original() {
     for (packages, _) in branches() {
         for package in packages.iter().filter(|package| package.contains(".el")) {
             let upstream = package.split('-').next().unwrap();

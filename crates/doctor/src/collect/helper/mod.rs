@@ -1,9 +1,9 @@
-//! Reads that may block in the kernel are made by helpers, which were started before
-//! anything else was touched: a process whose thread sleeps uninterruptibly cannot end,
-//! and on some nodes nothing new can be executed.
+//! Helpers make the reads that may block in the kernel. They are processes, because a process whose thread
+//! sleeps uninterruptibly cannot end, and they are started before anything is read, because on some nodes
+//! no new program can be executed.
 //!
-//! A request is a line of JSON, and so is its answer. A helper that misses a deadline is
-//! given up; the next one is asked.
+//! A request is a line of JSON, and so is its answer. A helper that misses a deadline is abandoned, and the
+//! next one is used.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Write};
@@ -13,9 +13,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
 
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
 
 use crate::facts::Missing;
 
@@ -24,11 +22,11 @@ mod crew;
 mod request;
 
 pub(crate) use answer::{CgroupWalk, FanotifyMarks};
-pub(in crate::collect) use crew::{Reads, read_all};
+pub(in crate::collect) use crew::{Outcome, Reads, read_all};
 pub(in crate::collect) use request::Request;
 
-/// Answers requests until there are none. The command line calls it, behind a hidden
-/// argument, with its standard input and output.
+/// Answers requests until their end. A hidden subcommand of the program calls it with its standard input
+/// and output.
 pub fn serve(requests: impl BufRead, mut answers: impl Write) -> io::Result<()> {
     for line in requests.lines() {
         let line = line?;
@@ -36,24 +34,13 @@ pub fn serve(requests: impl BufRead, mut answers: impl Write) -> io::Result<()> 
             Ok(request) => request.answer(),
             Err(error) => Err(error.to_string().into()),
         };
-        let line = match answer {
-            Ok(value) => serde_json::json!({ "ok": value }),
-            Err(why) => serde_json::json!({ "missing": why }),
-        };
-        writeln!(answers, "{line}")?;
+        writeln!(answers, "{}", serde_json::to_string(&answer)?)?;
         answers.flush()?;
     }
     Ok(())
 }
 
-#[derive(Deserialize)]
-struct Line {
-    #[serde(default)]
-    ok: Value,
-    missing: Option<Missing>,
-}
-
-/// A helper: a process or, in tests, a thread that reads.
+/// A helper: a process or, where none can be started, a thread.
 pub struct Helper {
     requests: Box<dyn Write + Send>,
     answers: Receiver<io::Result<String>>,
@@ -74,8 +61,8 @@ impl Helper {
         Self::new(requests, BufReader::new(answers), Some(child))
     }
 
-    /// A thread of this process: it keeps deadlines, but if it blocks in the kernel, this
-    /// process cannot end.
+    /// A thread of this process. Deadlines are kept, but if it blocks in the kernel, this process cannot
+    /// end.
     pub fn thread() -> io::Result<Self> {
         let (ours, theirs) = UnixStream::pair()?;
         let answers = BufReader::new(theirs.try_clone()?);
@@ -121,7 +108,7 @@ impl Helper {
 
 impl Drop for Helper {
     fn drop(&mut self) {
-        // A wait for a process that sleeps uninterruptibly might never return.
+        // Waiting for a process that sleeps uninterruptibly might never return.
         if let Some(child) = &mut self.child {
             let _ = child.kill();
             let _ = child.try_wait();
@@ -146,7 +133,7 @@ pub struct Helpers {
 }
 
 impl Helpers {
-    /// These.
+    /// A collection with these helpers.
     pub fn new(helpers: Vec<Helper>) -> Self {
         Self {
             waiting: helpers,
@@ -154,14 +141,14 @@ impl Helpers {
         }
     }
 
-    /// One of them, for reads beside the others; none if it is the last.
-    pub(in crate::collect) fn one(&mut self) -> Self {
+    /// Takes one of them, for reads at the same time; none if it is the last.
+    pub(in crate::collect) fn take_one(&mut self) -> Self {
         let is_last = self.waiting.len() <= 1;
         let one = self.waiting.pop_if(|_| !is_last);
         Self::new(one.into_iter().collect())
     }
 
-    /// Threads of this process, for where no process can be started.
+    /// Threads of this process, for use where no process can be started.
     pub fn threads(count: usize) -> io::Result<Self> {
         let helpers = (0..count).map(|_| Helper::thread());
         helpers.collect::<io::Result<_>>().map(Self::new)
@@ -172,6 +159,7 @@ impl Helpers {
         !self.blocked.is_empty()
     }
 
+    /// The answer to a request. A helper that does not answer within `limit` is not used again.
     pub(in crate::collect) fn ask<T: DeserializeOwned>(
         &mut self,
         request: &Request,
@@ -183,17 +171,13 @@ impl Helpers {
             match helper.ask(&text, limit) {
                 Ok(line) => {
                     self.waiting.push(helper);
-                    let line: Line = serde_json::from_str(&line).map_err(failed)?;
-                    return match line.missing {
-                        Some(why) => Err(why),
-                        None => serde_json::from_value(line.ok).map_err(failed),
-                    };
+                    return serde_json::from_str(&line).map_err(failed)?;
                 }
                 Err(Lost::Blocked(limit)) => {
                     self.blocked.push(helper);
                     return Err(Missing::blocked(limit));
                 }
-                // It was never asked.
+                // It had exited before, so the request was not read.
                 Err(Lost::Ended) => {}
             }
         }
@@ -214,7 +198,7 @@ mod tests {
     use crate::facts::host::Filesystem;
 
     #[test]
-    fn a_helper_that_blocks_is_given_up_and_the_next_one_answers() {
+    fn a_helper_that_blocks_is_abandoned_and_the_next_one_answers() {
         let folder = tempfile::tempdir().expect("a folder");
         let root = folder.path().to_owned();
         let mut helpers = Helpers::threads(2).expect("threads");
@@ -235,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_gets_an_error_and_does_not_end_the_helper() {
+    fn an_invalid_request_gets_an_error_and_does_not_end_the_helper() {
         let mut answers = Vec::new();
         serve(
             &b"nonsense\n{\"sleep\":{\"seconds\":0}}\n"[..],
@@ -244,7 +228,7 @@ mod tests {
         .expect("to serve");
         let answers = String::from_utf8(answers).expect("text");
         let lines: Vec<_> = answers.lines().collect();
-        assert!(lines[0].starts_with("{\"missing\""), "{answers}");
-        assert_eq!(lines[1], "{\"ok\":null}");
+        assert!(lines[0].starts_with("{\"Err\""), "{answers}");
+        assert_eq!(lines[1], "{\"Ok\":null}");
     }
 }

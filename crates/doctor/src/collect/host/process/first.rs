@@ -1,4 +1,4 @@
-//! The first sample: what a helper reads of each process.
+//! The first sample: what is read of each process.
 
 use std::io;
 use std::path::Path;
@@ -21,7 +21,7 @@ use crate::facts::host::process::{MAX_PROCESSES, RuncCommand};
 /// The flag `PF_KTHREAD`.
 const KERNEL_THREAD: u64 = 0x0020_0000;
 
-/// One process.
+/// A process in the first sample.
 struct Seen {
     process: Process,
     before: Before,
@@ -29,8 +29,8 @@ struct Seen {
     sockets: Vec<u32>,
 }
 
-/// All processes, as far as they can be read within `limit`.
-pub(in crate::collect) fn first_look(proc: &Path, limit: Duration) -> io::Result<Census> {
+/// All processes that can be read within `limit`.
+pub(in crate::collect) fn first_sample(proc: &Path, limit: Duration) -> io::Result<Census> {
     let until = Instant::now() + limit;
     let names = std::fs::read_dir(proc)?.flatten();
     let pids = names.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
@@ -39,7 +39,7 @@ pub(in crate::collect) fn first_look(proc: &Path, limit: Duration) -> io::Result
     let uptime = uptime.value().copied().unwrap_or(0.0);
     let room = Mutex::new(Room::default());
     let proc = proc.to_owned();
-    // One that ended since is none.
+    // A process that has ended since is left out.
     let outcome = read_all(pids, until, move |reads, pid| {
         see(reads, &proc, *pid, uptime, &room)
     });
@@ -129,7 +129,7 @@ fn see(reads: &Reads, proc: &Path, pid: u32, uptime: f64, room: &Mutex<Room>) ->
         switches: switches.collect(),
         delay: serves.then(|| threads::delay(reads, &folder)).flatten(),
     };
-    // Last: of all files it is the one that is known to wait for others.
+    // Last: a read of this file is known to block while the reads of other files return.
     let cgroups = cgroups::of(reads, &folder);
     process.cgroups = with(room, |room| room.cgroups(cgroups));
     Some(Seen {

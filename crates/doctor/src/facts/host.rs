@@ -136,7 +136,9 @@ impl HostFacts {
     /// Whether a thread waits for a fanotify listener to permit an open or an exec: then starting
     /// a program may block, too.
     pub fn waits_for_fanotify(&self) -> bool {
-        let mut functions = self.blocked_threads().flat_map(|(_, thread)| thread.functions());
+        let mut functions = self
+            .blocked_threads()
+            .flat_map(|(_, thread)| thread.functions());
         functions.any(|function| function.starts_with("fanotify_"))
     }
 

@@ -88,6 +88,14 @@ impl<T> Fact<T> {
         }
     }
 
+    /// The fact that follows from the value.
+    pub fn map<U>(self, convert: impl FnOnce(T) -> U) -> Fact<U> {
+        match self {
+            Self::Known { value, source } => Fact::known(convert(value), source),
+            Self::Missing { why, source } => Fact::missing(why, source),
+        }
+    }
+
     /// The value, if it is known.
     pub fn value(&self) -> Option<&T> {
         match self {

@@ -129,12 +129,12 @@ pub fn collect(host: &Host, helpers: &mut Helpers, wait: impl FnOnce() -> Durati
     let kubelet_files = step(host, kubelet_files::read);
     let reporting = step(host, api_server::ask);
     let limits = step(host, limits::read);
-    let logs = host.logs.map(|lately| {
+    let logs = host.logs.map(|period| {
         let mut helpers = helpers.take_one();
         let kubelets = processes.iter().filter(|process| process.is_kubelet());
         let kubelets = kubelets.map(|kubelet| kubelet.pid).collect();
         step(host, move |host| {
-            logs::read(host, &mut helpers, lately, kubelets, WallTime::now())
+            logs::read(host, &mut helpers, period, kubelets, WallTime::now())
         })
     });
     let elapsed = wait();
@@ -142,11 +142,17 @@ pub fn collect(host: &Host, helpers: &mut Helpers, wait: impl FnOnce() -> Durati
     let (processes, holders, gaps) = match census {
         Fact::Known { mut value, source } => {
             value.add_second_sample(host, helpers, samples::seconds(elapsed));
-            (Fact::known(value.processes, source), value.holders, value.gaps)
+            (
+                Fact::known(value.processes, source),
+                value.holders,
+                value.gaps,
+            )
         }
-        Fact::Missing { why, source } => {
-            (Fact::missing(why, source), Holders::default(), Gaps::default())
-        }
+        Fact::Missing { why, source } => (
+            Fact::missing(why, source),
+            Holders::default(),
+            Gaps::default(),
+        ),
     };
     let both = first
         .and_then(|first| step(host, move |host| samples::second(host, first, elapsed)).finish());

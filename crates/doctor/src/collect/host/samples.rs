@@ -16,7 +16,7 @@ pub(super) struct First {
     fuse: Fact<FuseCounts>,
     cpu: Fact<CpuTicks>,
     memory: Fact<MemoryCounts>,
-    /// Whose groups are looked at.
+    /// The processes whose control groups are read.
     daemons: Vec<Process>,
     throttling: Vec<Throttling>,
     memory_limits: Vec<MemoryLimit>,
@@ -39,7 +39,7 @@ pub(super) fn seconds(elapsed: Duration) -> f64 {
     elapsed.as_secs_f64().max(0.001)
 }
 
-/// What both looks say; of the control groups only what of daemons is read.
+/// The facts that follow from both samples. The control groups are those of daemons.
 pub(super) fn second(host: &Host, first: First, elapsed: Duration) -> HostFacts {
     let seconds = seconds(elapsed);
     let later = resources::throttling(host, &first.daemons);
@@ -73,7 +73,7 @@ pub(super) fn second(host: &Host, first: First, elapsed: Duration) -> HostFacts 
     }
 }
 
-/// Neither look can be used.
+/// The same facts, if a sample could not be read.
 pub(super) fn missing(why: &Missing, proc: &Path) -> HostFacts {
     let source = proc.display().to_string();
     let resource = || Fact::missing(why, &source);

@@ -274,7 +274,8 @@ impl Process {
     /// Its path in the hierarchy with this controller; the empty name is that of version 2.
     fn cgroup_of(&self, controller: &str) -> Option<&str> {
         let mut cgroups = self.cgroups.iter();
-        let found = cgroups.find(|cgroup| cgroup.controllers.split(',').any(|name| name == controller));
+        let found =
+            cgroups.find(|cgroup| cgroup.controllers.split(',').any(|name| name == controller));
         found.map(|cgroup| cgroup.path.as_str())
     }
 }

@@ -58,7 +58,7 @@ pub(in crate::collect) fn first_sample(proc: &Path, limit: Duration) -> io::Resu
         census.processes.push(seen.process);
     }
     census.processes.sort_by_key(|process| process.pid);
-    cgroups::name_as_init(&mut census.processes);
+    cgroups::strip_root(&mut census.processes);
     Ok(census)
 }
 
@@ -104,8 +104,8 @@ fn see(reads: &Reads, proc: &Path, pid: u32, uptime: f64, room: &Mutex<Room>) ->
     }
     // `room` is not locked during a read, which may never return.
     let serves = process.serves_containers();
-    let most = with(room, |room| room.for_threads(serves));
-    process.threads = threads::of(reads, &folder, serves, most);
+    let max_threads = with(room, |room| room.for_threads(serves));
+    process.threads = threads::of(reads, &folder, serves, max_threads);
     with(room, |room| {
         room.keep_threads(serves, process.threads.len())
     });
@@ -113,7 +113,7 @@ fn see(reads: &Reads, proc: &Path, pid: u32, uptime: f64, room: &Mutex<Room>) ->
     if !kernel {
         process.fds = fds::count(reads, &folder, |inode| sockets.push(inode));
         if let Fact::Known { value: fds, .. } = &mut process.fds {
-            // Another process that has such a file open is not a runtime.
+            // A process of another kind or user that has such a file open is not a runtime.
             let root = fds.root.take().filter(|_| serves && process.uid == 0);
             fds.root = with(room, |room| room.root(root));
         }

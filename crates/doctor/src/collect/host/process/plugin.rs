@@ -1,4 +1,4 @@
-//! The pod for which a CNI plugin was started: the runtime passes it in an environment variable.
+//! The pod for which a CNI plugin was started, which the runtime passes in an environment variable.
 
 use std::path::Path;
 
@@ -35,7 +35,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_pod_is_read_and_nothing_else() {
+    fn only_the_pod_is_read() {
         let plugin = "PASSWORD=x\0CNI_ARGS=IgnoreUnknown=1;K8S_POD_NAMESPACE=shop;\
                       K8S_POD_NAME=web;K8S_POD_INFRA_CONTAINER_ID=c\0CNI_IFNAME=eth0\0";
         let pod = parse(plugin).unwrap();

@@ -101,12 +101,16 @@ pub(in crate::collect) fn threads_of(
     of: Vec<u32>,
     limit: Duration,
 ) -> Outcome<(u32, Waiter)> {
-    read_all(of, Instant::now() + limit, move |reads: &Reads, pid: &u32| {
-        let folder = proc.join(pid.to_string());
-        let waiter = Waiter {
-            threads: threads::of(reads, &folder, true, MAX_THREADS),
-            pod: plugin::pod(reads, &folder),
-        };
-        Some((*pid, waiter))
-    })
+    read_all(
+        of,
+        Instant::now() + limit,
+        move |reads: &Reads, pid: &u32| {
+            let folder = proc.join(pid.to_string());
+            let waiter = Waiter {
+                threads: threads::of(reads, &folder, true, MAX_THREADS),
+                pod: plugin::pod(reads, &folder),
+            };
+            Some((*pid, waiter))
+        },
+    )
 }

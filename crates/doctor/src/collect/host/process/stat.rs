@@ -7,10 +7,10 @@ use base::host::ProcessStat;
 use super::read_text::read_text;
 use crate::collect::helper::Reads;
 use crate::collect::host::Host;
-use crate::collect::host::file::{fact, printable, text};
+use crate::collect::host::file::{fact, printable, rest_of_line, text};
 use crate::facts::{Fact, Missing};
 
-/// The fields of `stat`, read at once.
+/// The fields of `stat`, read in this thread.
 pub(in crate::collect) fn read_stat(folder: &Path) -> Option<ProcessStat> {
     parse(&text(&folder.join("stat")).ok()?)
 }
@@ -29,12 +29,10 @@ fn parse(text: &str) -> Option<ProcessStat> {
     })
 }
 
-/// Our own effective capabilities: `CapEff: 000001ffffffffff`.
+/// The doctor's own effective capabilities: `CapEff: 000001ffffffffff`.
 pub(in crate::collect::host) fn capabilities(host: &Host) -> Fact<u64> {
     fact(&host.proc.join("self/status"), |status| {
-        let mut lines = status.lines();
-        let bits = lines.find_map(|line| line.strip_prefix("CapEff:"))?;
-        u64::from_str_radix(bits.trim(), 16).ok()
+        u64::from_str_radix(rest_of_line(status, "CapEff:")?.trim(), 16).ok()
     })
 }
 

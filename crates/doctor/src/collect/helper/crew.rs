@@ -8,6 +8,7 @@
 //! ```
 
 use std::collections::HashSet;
+use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -16,6 +17,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
+use crate::collect::host::text_of;
 use crate::facts::Missing;
 use crate::facts::host::{Gap, Gaps};
 
@@ -171,6 +173,11 @@ impl Reads {
         self.check_current(&mut board)?;
         board.reading = None;
         Ok(read?)
+    }
+
+    /// The text of a file. Opening it may block as well.
+    pub fn text(&self, path: &Path) -> Result<String, Missing> {
+        self.at(path, || text_of(File::open(path)?))
     }
 
     /// Announces the read of a path.

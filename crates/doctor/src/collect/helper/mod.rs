@@ -94,15 +94,12 @@ impl Helper {
         })
     }
 
-    fn ask(&mut self, request: &str, limit: Duration) -> Result<String, Lost> {
-        writeln!(self.requests, "{request}")
-            .and_then(|()| self.requests.flush())
-            .map_err(|_| Lost::Ended)?;
-        match self.answers.recv_timeout(limit) {
-            Ok(Ok(line)) => Ok(line),
-            Ok(Err(_)) | Err(RecvTimeoutError::Disconnected) => Err(Lost::Ended),
-            Err(RecvTimeoutError::Timeout) => Err(Lost::Blocked(limit)),
-        }
+    /// The line that answers a request. A helper that has exited is `Disconnected`.
+    fn ask(&mut self, request: &str, limit: Duration) -> Result<String, RecvTimeoutError> {
+        let sent = writeln!(self.requests, "{request}").and_then(|()| self.requests.flush());
+        sent.map_err(|_| RecvTimeoutError::Disconnected)?;
+        let line = self.answers.recv_timeout(limit)?;
+        line.map_err(|_| RecvTimeoutError::Disconnected)
     }
 }
 
@@ -118,11 +115,6 @@ impl Drop for Helper {
 
 /// All helpers are blocked or have exited.
 const NONE_LEFT: &str = "no helper process is left to read it";
-
-enum Lost {
-    Blocked(Duration),
-    Ended,
-}
 
 /// The helpers of one collection.
 #[derive(Default)]
@@ -173,12 +165,12 @@ impl Helpers {
                     self.waiting.push(helper);
                     return serde_json::from_str(&line).map_err(failed)?;
                 }
-                Err(Lost::Blocked(limit)) => {
+                Err(RecvTimeoutError::Timeout) => {
                     self.blocked.push(helper);
                     return Err(Missing::blocked(limit));
                 }
                 // It had exited before, so the request was not read.
-                Err(Lost::Ended) => {}
+                Err(RecvTimeoutError::Disconnected) => {}
             }
         }
         Err(NONE_LEFT.into())

@@ -17,7 +17,7 @@ use pleg::model::wall_time::WallTime;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{AlertDescription, ClientConfig, RootCertStore};
-use serde::Deserialize;
+use serde_json::Value;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
@@ -186,22 +186,14 @@ async fn request(
     })
 }
 
-#[derive(Deserialize)]
-struct LeaseObject {
-    spec: LeaseSpec,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct LeaseSpec {
-    renew_time: Option<Timestamp>,
-}
-
 async fn renewed(body: Incoming) -> Lease {
     let body = Limited::new(body, MAX_LEASE_BYTES).collect().await;
     let lease = body.ok().and_then(|body| {
-        let lease: LeaseObject = serde_json::from_slice(&body.to_bytes()).ok()?;
-        lease.spec.renew_time
+        let lease: Value = serde_json::from_slice(&body.to_bytes()).ok()?;
+        lease["spec"]["renewTime"]
+            .as_str()?
+            .parse::<Timestamp>()
+            .ok()
     });
     match lease {
         Some(time) => Lease::Renewed {

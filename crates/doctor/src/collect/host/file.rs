@@ -17,7 +17,7 @@ pub(super) fn text(path: &Path) -> io::Result<String> {
 }
 
 /// The text of an open file.
-pub(super) fn text_of(file: File) -> io::Result<String> {
+pub(in crate::collect) fn text_of(file: File) -> io::Result<String> {
     let mut bytes = Vec::new();
     file.take(MAX_FILE_BYTES).read_to_end(&mut bytes)?;
     let lossy = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();

@@ -38,6 +38,7 @@ mod versions;
 use api_server::Reporting;
 use sockets::Holders;
 
+pub(super) use file::text_of;
 pub(super) use process::read_stat;
 
 /// A machine, as directories: the real one, or one that was built for a test.

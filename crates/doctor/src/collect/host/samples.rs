@@ -45,24 +45,18 @@ pub(super) fn second(host: &Host, first: First, elapsed: Duration) -> HostFacts 
     let later = resources::throttling(host, &first.daemons);
     let groups = host.sys.join("fs/cgroup").display().to_string();
     let throttled = resources::throttled_between(&first.throttling, later);
+    let (disks, fuse) = (storage::disk_counts(host), storage::fuse_counts(host));
+    let (cpu, memory) = (resources::cpu_ticks(host), resources::memory_counts(host));
     HostFacts {
         uptime_seconds: super::file::word(&host.proc.join("uptime"), 0),
-        disks: both(first.disks, storage::disk_counts(host), |before, after| {
+        disks: both(first.disks, disks, |before, after| {
             storage::disks_between(&before, after, seconds)
         }),
-        fuse: both(
-            first.fuse,
-            storage::fuse_counts(host),
-            storage::fuse_between,
-        ),
-        cpu: both(first.cpu, resources::cpu_ticks(host), |before, after| {
-            before.until(after)
+        fuse: both(first.fuse, fuse, storage::fuse_between),
+        cpu: both(first.cpu, cpu, CpuTicks::until),
+        memory: both(first.memory, memory, |before, after| {
+            before.until(after, seconds)
         }),
-        memory: both(
-            first.memory,
-            resources::memory_counts(host),
-            |before, after| before.until(after, seconds),
-        ),
         pressure: resources::pressure(host),
         cgroups: CgroupFacts {
             throttled: Fact::known(throttled, &groups),

@@ -120,36 +120,29 @@ fn no_hierarchy<T>(of: &str, base: &Path) -> Fact<T> {
 }
 
 fn frozen(base: &Path, unified: Option<&Path>) -> Fact<Vec<FrozenCgroup>> {
-    let old = base.join("freezer");
+    let v1 = Some(base.join("freezer")).filter(|folder| folder.is_dir());
+    let hierarchies = [
+        (v1.as_deref(), "freezer.state", "THAWED"),
+        (unified, "cgroup.freeze", "0"),
+    ];
     let mut frozen = Vec::new();
     let mut sources = Vec::new();
-    if old.is_dir() {
-        sources.push(old.display().to_string());
-        walk(&old, |folder, path| {
-            let Some(state) = word(folder, "freezer.state").filter(|state| state != "THAWED")
-            else {
+    for (root, file, thawed) in hierarchies {
+        let Some(root) = root else {
+            continue;
+        };
+        sources.push(root.display().to_string());
+        walk(root, |folder, path| {
+            let Some(state) = word(folder, file).filter(|state| state != thawed) else {
                 return;
             };
-            // All cgroups below a frozen one are frozen, but only the frozen one itself can be thawed.
+            // In version 1, all cgroups below a frozen one are frozen, but only that one can be thawed.
             if number(folder, "freezer.self_freezing") != Some(0) && frozen.len() < MAX_KEPT {
                 frozen.push(FrozenCgroup {
                     path: path.to_owned(),
-                    file: folder.join("freezer.state").display().to_string(),
+                    file: folder.join(file).display().to_string(),
                     state,
-                    thaw: "THAWED".to_owned(),
-                });
-            }
-        });
-    }
-    if let Some(root) = unified {
-        sources.push(root.display().to_string());
-        walk(root, |folder, path| {
-            if number(folder, "cgroup.freeze") == Some(1) && frozen.len() < MAX_KEPT {
-                frozen.push(FrozenCgroup {
-                    path: path.to_owned(),
-                    file: folder.join("cgroup.freeze").display().to_string(),
-                    state: "1".to_owned(),
-                    thaw: "0".to_owned(),
+                    thaw: thawed.to_owned(),
                 });
             }
         });

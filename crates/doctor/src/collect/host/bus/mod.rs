@@ -35,12 +35,9 @@ pub(super) fn collect(host: &Host, services: &[String]) -> BusFacts {
         services: Fact::missing("systemd was not reached", MANAGER),
         ..BusFacts::default()
     };
-    let time = Time {
-        start: Instant::now(),
-        limit: TIME_LIMIT + host.step,
-    };
-    let services = over_bus(host, services, &mut facts, &time);
-    over_private_socket(host, services, &mut facts, &time);
+    let until = Instant::now() + TIME_LIMIT + host.step;
+    let services = over_bus(host, services, &mut facts, until);
+    over_private_socket(host, services, &mut facts, until);
     facts
 }
 
@@ -54,17 +51,9 @@ pub(super) fn leave_open_in_container(facts: &mut BusFacts) {
     }
 }
 
-/// The time that all calls together may take.
-struct Time {
-    start: Instant,
-    limit: Duration,
-}
-
-impl Time {
-    /// Whether there is time for this many more calls.
-    fn is_for(&self, calls: u32) -> bool {
-        self.start.elapsed() + BUS_LIMIT * calls <= self.limit
-    }
+/// Whether there is time for this many more calls.
+fn is_time_for(calls: u32, until: Instant) -> bool {
+    Instant::now() + BUS_LIMIT * calls <= until
 }
 
 /// Makes the calls over the bus. Returns the services whose state is still to be requested.
@@ -72,7 +61,7 @@ fn over_bus<'a>(
     host: &Host,
     services: &'a [String],
     facts: &mut BusFacts,
-    time: &Time,
+    until: Instant,
 ) -> Option<&'a [String]> {
     let path = host.run.join("dbus/system_bus_socket");
     let source = path.display().to_string();
@@ -111,7 +100,7 @@ fn over_bus<'a>(
             return Some(services);
         }
     };
-    if !time.is_for(1) {
+    if !is_time_for(1, until) {
         return Some(services);
     }
     // After both pings: calls between them would be counted as the traffic of other processes.
@@ -126,11 +115,11 @@ fn over_private_socket(
     host: &Host,
     services: Option<&[String]>,
     facts: &mut BusFacts,
-    time: &Time,
+    until: Instant,
 ) {
     let path = host.run.join("systemd/private");
     let source = path.display().to_string();
-    if !time.is_for(2) {
+    if !is_time_for(2, until) {
         facts.private = Fact::missing("the calls on the bus took all the time", source);
         return;
     }
@@ -144,10 +133,10 @@ fn over_private_socket(
     };
     facts.private = ping(&mut private, BUS_LIMIT, None);
     let answers = matches!(facts.private.value(), Some(Ping::Answered { .. }));
-    if answers && facts.systemd.value().is_none() && time.is_for(1) {
+    if answers && facts.systemd.value().is_none() && is_time_for(1, until) {
         facts.systemd = version(&mut private, None);
     }
-    if let Some(services) = services.filter(|_| answers && time.is_for(1)) {
+    if let Some(services) = services.filter(|_| answers && is_time_for(1, until)) {
         facts.services = Fact::of(services::ask(&mut private, None, services), MANAGER);
     }
 }

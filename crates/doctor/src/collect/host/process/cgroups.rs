@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-use super::read_text::read_text;
 use crate::collect::helper::Reads;
 use crate::collect::host::file::printable_path;
 use crate::facts::host::{CgroupPath, Process};
@@ -13,7 +12,7 @@ const CONTROLLERS: [&str; 5] = ["freezer", "pids", "memory", "cpu", "name=system
 
 /// The control groups of a process; none if they cannot be read.
 pub(super) fn of(reads: &Reads, folder: &Path) -> Vec<CgroupPath> {
-    parse(&read_text(reads, &folder.join("cgroup")).unwrap_or_default())
+    parse(&reads.text(&folder.join("cgroup")).unwrap_or_default())
 }
 
 /// `4:memory:/kubepods/burstable/pod…`: one entry for all hierarchies of version 1 with the same path.

@@ -3,7 +3,6 @@
 use std::io::ErrorKind;
 use std::path::Path;
 
-use super::read_text::read_text;
 use crate::collect::helper::Reads;
 use crate::collect::host::file::rest_of_line;
 use crate::facts::Fact;
@@ -85,7 +84,7 @@ fn add(found: &mut FdUse, number: &str, target: &str, socket: &mut impl FnMut(u3
 
 /// `Max open files            1024                 524288               files`
 fn limits(reads: &Reads, folder: &Path) -> (Option<u64>, Option<u64>) {
-    let limits = read_text(reads, &folder.join("limits")).unwrap_or_default();
+    let limits = reads.text(&folder.join("limits")).unwrap_or_default();
     let line = rest_of_line(&limits, "Max open files").unwrap_or_default();
     let mut numbers = line.split_ascii_whitespace();
     let mut next = || numbers.next()?.parse().ok();

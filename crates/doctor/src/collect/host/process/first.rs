@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 
 use base::host::{EndSignal, ProcessStatus};
 
-use super::read_text::read_text;
 use super::room::Room;
 use super::stat::stat_by_worker;
 use super::{Before, Census, cgroups, fds, threads};
@@ -70,7 +69,7 @@ fn see(reads: &Reads, proc: &Path, pid: u32, uptime: f64, room: &Mutex<Room>) ->
     let folder = proc.join(pid.to_string());
     let stat = stat_by_worker(reads, &folder).ok()?;
     let kernel = stat.flags & KERNEL_THREAD != 0 || pid == 2;
-    let status = read_text(reads, &folder.join("status")).unwrap_or_default();
+    let status = reads.text(&folder.join("status")).unwrap_or_default();
     let status = ProcessStatus::parse(&status);
     let started = stat.start as f64 / rustix::param::clock_ticks_per_second() as f64;
     // A SIGKILL is no longer pending once the process has begun to end.
@@ -99,7 +98,7 @@ fn see(reads: &Reads, proc: &Path, pid: u32, uptime: f64, room: &Mutex<Room>) ->
         process.network = network.map(|network| printable(&network.to_string_lossy()));
     }
     if process.is_runc() {
-        let cmdline = read_text(reads, &folder.join("cmdline")).unwrap_or_default();
+        let cmdline = reads.text(&folder.join("cmdline")).unwrap_or_default();
         process.runc = RuncCommand::parse(&cmdline);
     }
     // `room` is not locked during a read, which may never return.

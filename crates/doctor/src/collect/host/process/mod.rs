@@ -17,7 +17,6 @@ mod cgroups;
 mod fds;
 mod first;
 mod plugin;
-mod read_text;
 mod room;
 mod second;
 mod stat;

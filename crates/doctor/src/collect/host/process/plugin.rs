@@ -4,14 +4,13 @@ use std::path::Path;
 
 use causes::finding::PodName;
 
-use super::read_text::read_text;
 use crate::collect::bounded::bounded;
 use crate::collect::helper::Reads;
 use crate::collect::host::file::printable_path;
 
 /// The pod of a process, if it is a CNI plugin. Nothing else of its environment is kept.
 pub(super) fn pod(reads: &Reads, folder: &Path) -> Option<PodName> {
-    parse(&read_text(reads, &folder.join("environ")).ok()?)
+    parse(&reads.text(&folder.join("environ")).ok()?)
 }
 
 /// `CNI_ARGS=IgnoreUnknown=1;K8S_POD_NAMESPACE=shop;K8S_POD_NAME=web;K8S_POD_UID=…`

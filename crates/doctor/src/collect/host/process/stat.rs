@@ -4,7 +4,6 @@ use std::path::Path;
 
 use base::host::ProcessStat;
 
-use super::read_text::read_text;
 use crate::collect::helper::Reads;
 use crate::collect::host::Host;
 use crate::collect::host::file::{fact, printable, rest_of_line, text};
@@ -17,7 +16,7 @@ pub(in crate::collect) fn read_stat(folder: &Path) -> Option<ProcessStat> {
 
 /// The same, read by a worker that is abandoned if the read does not return.
 pub(super) fn stat_by_worker(reads: &Reads, folder: &Path) -> Result<ProcessStat, Missing> {
-    let text = read_text(reads, &folder.join("stat"))?;
+    let text = reads.text(&folder.join("stat"))?;
     parse(&text).ok_or_else(|| Missing::System("the expected field is missing".to_owned()))
 }
 

@@ -2,7 +2,6 @@
 
 use std::path::Path;
 
-use super::read_text::read_text;
 use super::stat::stat_by_worker;
 use crate::collect::helper::Reads;
 use crate::collect::host::file::printable;
@@ -39,7 +38,7 @@ pub(super) fn of(reads: &Reads, folder: &Path, all: bool, max: usize) -> Vec<Thr
 }
 
 fn line(reads: &Reads, path: &Path) -> Option<String> {
-    Some(printable(read_text(reads, path).ok()?.trim_end()))
+    Some(printable(reads.text(path).ok()?.trim_end()))
 }
 
 fn tasks(reads: &Reads, folder: &Path) -> Vec<u32> {
@@ -55,7 +54,9 @@ fn tasks(reads: &Reads, folder: &Path) -> Vec<u32> {
 /// How long all threads of a process have waited for a CPU, in nanoseconds.
 pub(super) fn delay(reads: &Reads, folder: &Path) -> Option<u64> {
     let delays = tasks(reads, folder).into_iter().filter_map(|task| {
-        let text = read_text(reads, &folder.join(format!("task/{task}/schedstat"))).ok()?;
+        let text = reads
+            .text(&folder.join(format!("task/{task}/schedstat")))
+            .ok()?;
         text.split_ascii_whitespace().nth(1)?.parse::<u64>().ok()
     });
     delays.reduce(u64::saturating_add)
@@ -63,7 +64,9 @@ pub(super) fn delay(reads: &Reads, folder: &Path) -> Option<u64> {
 
 /// How many context switches a thread has had.
 pub(super) fn switches(reads: &Reads, folder: &Path, tid: u32) -> Option<u64> {
-    let status = read_text(reads, &folder.join(format!("task/{tid}/status"))).ok()?;
+    let status = reads
+        .text(&folder.join(format!("task/{tid}/status")))
+        .ok()?;
     let counts = status.lines().filter_map(|line| {
         let (name, count) = line.split_once(':')?;
         let counted = matches!(

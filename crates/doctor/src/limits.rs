@@ -26,7 +26,7 @@ pub(crate) const BOTH_LISTS_HANG_AFTER: Duration = seconds(9);
 /// How long the runtime is observed if the report does not become complete.
 pub(crate) const OBSERVING: Duration = seconds(10);
 
-/// How long it is observed further if a complete report is not complete any more.
+/// How long it is observed further if a report that was complete no longer is.
 pub(crate) const OBSERVING_AGAIN: Duration = seconds(6);
 
 /// How long a runtime may be unreachable during a restart.

@@ -139,7 +139,7 @@ impl<S: Source> Observation<S> {
         }
     }
 
-    /// Allows more time, because a report that was complete may not be complete any more.
+    /// Allows more time, because a report that was complete may no longer be.
     pub fn prolong(&mut self) {
         if self.was_complete {
             self.limit = self.latest.min(Instant::now() + OBSERVING_AGAIN);

@@ -57,7 +57,7 @@ fn file(proc: &Path, pid: u32) -> PathBuf {
     root.join(format!("tmp/containerd.{pid}.stacks.log"))
 }
 
-/// Waits until the file is newer than the signal and does not grow any more.
+/// Waits until the file is newer than the signal and no longer grows. Returns whether that happened in time.
 fn is_written(file: &Path, signalled: SystemTime) -> bool {
     // A file system's clock is coarser than the system's.
     let earliest = signalled - CHECK_INTERVAL;

@@ -23,7 +23,7 @@ pub struct LogFacts {
 pub struct LogLine {
     /// The log: `journal`, or the path of a file.
     pub log: String,
-    /// When it was written, if the line says so.
+    /// When it was written, if the line contains a time.
     pub time: Option<WallTime>,
     /// Its text, including journald's prefix.
     pub text: String,

@@ -30,7 +30,7 @@ pub struct Task {
     /// Its first process runs, and for seconds the runtime did not list it.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub unlisted: bool,
-    /// The runtime lists it as running although its sandbox is not ready any more.
+    /// The runtime lists it as running, although its sandbox is no longer ready.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub sandbox_ended: bool,
     /// The runtime listed it as ended, and seconds later its process `init` still ran.

@@ -29,7 +29,7 @@ const MAX_CHECKS: u32 = 50;
 /// The same for a kind of file (`stack`, `cgroup`) of which a read did not return before.
 const MAX_CHECKS_AGAIN: u32 = 10;
 
-/// If this many workers are abandoned, files of a kind of which a read did not return are not read any more.
+/// If this many workers are abandoned, files of a kind of which a read did not return are no longer read.
 const MAX_ABANDONED_PER_KIND: usize = 24;
 
 /// If this many workers are abandoned, nothing more is read.

@@ -200,8 +200,8 @@ mod tests {
             helpers.ask::<()>(&sleeping, limit),
             Err(Missing::blocked(limit))
         );
-        let asked = Request::Filesystem { path: root };
-        let answer = helpers.ask::<Filesystem>(&asked, Duration::from_secs(5));
+        let request = Request::Filesystem { path: root };
+        let answer = helpers.ask::<Filesystem>(&request, Duration::from_secs(5));
         assert!(answer.expect("an answer").bytes > 0);
         assert_eq!(
             helpers.ask::<()>(&sleeping, limit),

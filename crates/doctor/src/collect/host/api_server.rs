@@ -1,6 +1,6 @@
 //! Whether the API server of the kubelet's kubeconfig answers, and accepts the kubelet's client certificate.
 //! One request is made, which only reads: for the lease that the kubelet renews or, without a certificate,
-//! for a path that anyone may read.
+//! for a path that any client may read.
 
 use std::error::Error;
 use std::io::{self, ErrorKind};

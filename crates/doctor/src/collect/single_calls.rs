@@ -83,7 +83,7 @@ impl<T: Send + 'static> SingleCall<T> {
     }
 }
 
-/// All such calls.
+/// All of these calls.
 pub(super) struct SingleCalls {
     status: SingleCall<Conditions>,
     statistics: Vec<SingleCall<()>>,

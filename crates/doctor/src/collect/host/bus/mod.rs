@@ -20,8 +20,8 @@ const MANAGER: &str = "org.freedesktop.systemd1.Manager";
 const BUS: &str = "org.freedesktop.DBus";
 /// A bus that works answers quickly.
 const BUS_LIMIT: Duration = Duration::from_secs(2);
-/// The maximum duration of all calls except the first ping. On the slowest possible bus, 10.5 s of it are needed
-/// to reach systemd and to see its serial number grow: 4 s to connect; 2 s each for the owner, the version and
+/// The maximum duration of all calls except the first ping. On the slowest possible bus, 10.5 s are needed to
+/// reach systemd and to see its serial number grow: 4 s to connect; 2 s each for the owner, the version and
 /// the second ping; and the time between the pings. Further calls are made only if there is time left.
 pub(super) const TIME_LIMIT: Duration = Duration::from_secs(11);
 /// A deadline may be exceeded slightly.

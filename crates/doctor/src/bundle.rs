@@ -1,9 +1,9 @@
-//! A bundle: what was collected of a node, in one file, to be diagnosed elsewhere. It holds
-//! facts and nothing else: no environment, no command lines, no labels or annotations. Credentials
-//! in messages and in the sources of mounts were replaced when the facts were made.
+//! A bundle: the facts of a node in one file, so that the node can be diagnosed elsewhere. It contains no
+//! environment, no command lines, no labels and no annotations. Credentials in messages and in the sources of
+//! mounts were replaced when the facts were collected.
 
 use std::fs::{File, Permissions};
-use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
+use std::io::{self, BufReader, BufWriter, Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
@@ -26,8 +26,8 @@ const KIND: &str = "pleg-bundle";
 /// it is a type.
 const VERSION: u32 = 2;
 
-/// The maximum size of a bundle before compression, both for writing and for reading. What is
-/// collected is limited, so that the facts of a node fit.
+/// The maximum size of a bundle before compression, both for writing and for reading. The facts of any node
+/// fit, because what is collected is limited.
 pub(crate) const MAX_BYTES: u64 = 32 << 20;
 
 /// How much of a parser's error message is shown.
@@ -45,7 +45,7 @@ struct Written<'a> {
     facts: &'a NodeFacts,
 }
 
-/// Read first, to report files that are not bundles.
+/// Read first, to recognize files that are not bundles.
 #[derive(Deserialize)]
 struct Head {
     kind: Option<String>,
@@ -76,12 +76,12 @@ pub enum BundleError {
     )]
     Newer(u32),
     /// It cannot be parsed.
-    #[error("it is damaged: {}", in_short(.0))]
+    #[error("it is damaged: {}", shortened(.0))]
     Damaged(serde_json::Error),
 }
 
-/// The error may quote a part of the file, of any length.
-fn in_short(error: &serde_json::Error) -> String {
+/// The parser's message, which may quote a part of the file of any length.
+fn shortened(error: &serde_json::Error) -> String {
     let whole = error.to_string();
     match whole.char_indices().nth(MAX_ERROR_CHARS) {
         Some((end, _)) => format!(
@@ -100,7 +100,7 @@ pub enum NoPlace {
     /// The path is not a file name.
     #[error("it is not a file name; standard output is not supported")]
     NoFile,
-    /// There is something else, which a bundle would replace.
+    /// There is something else than a regular file, which a bundle would replace.
     #[error("it is {0}; only a regular file is replaced")]
     Other(&'static str),
     /// A file cannot be created there.
@@ -108,8 +108,8 @@ pub enum NoPlace {
     NoFolder(#[source] io::Error),
 }
 
-/// Whether a bundle can be written to `path`, checked before anything is collected. A device
-/// or a link, such as `/dev/stdout`, is not replaced.
+/// Checks whether a bundle can be written to `path`, before anything is collected. A device or a link, such as
+/// `/dev/stdout`, is not replaced.
 pub fn check_place(path: &Path) -> Result<(), NoPlace> {
     if path.as_os_str() == "-" || path.file_name().is_none() {
         return Err(NoPlace::NoFile);
@@ -126,11 +126,12 @@ pub fn check_place(path: &Path) -> Result<(), NoPlace> {
     made.map(drop).map_err(NoPlace::NoFolder)
 }
 
-/// The folder in which a file at this path is, `.` for a name alone.
+/// The directory that contains the file at this path; `.` for a name alone.
 pub fn folder_of(path: &Path) -> &Path {
-    let folder = path.parent();
-    let folder = folder.filter(|folder| !folder.as_os_str().is_empty());
-    folder.unwrap_or(Path::new("."))
+    match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    }
 }
 
 /// Writes a bundle to `path`, completely or not at all, readable by its owner only; compressed
@@ -170,7 +171,7 @@ pub fn write_to(into: impl Write, facts: &NodeFacts) -> io::Result<()> {
     bounded.flush()
 }
 
-/// Writes no more than can be read again.
+/// Fails before it writes more than can be read again.
 struct Bounded<W> {
     into: W,
     left: u64,
@@ -194,27 +195,31 @@ impl<W: Write> Write for Bounded<W> {
 
 /// Whether a file is a bundle, by its first bytes.
 pub fn is_bundle(path: &Path) -> bool {
-    const BEGINNING: u64 = 64;
     // Opening a pipe would take its data from its reader.
     if !path.is_file() {
         return false;
     }
-    let Ok(file) = File::open(path) else {
-        return false;
+    let beginning = File::open(path).and_then(|file| decompressed(BufReader::new(file), 64));
+    beginning.is_ok_and(|bytes| {
+        let text = String::from_utf8_lossy(&bytes);
+        text.trim_start().starts_with('{') && text.contains(KIND)
+    })
+}
+
+/// The first `max_bytes` of a file after decompression, if it is compressed with gzip.
+fn decompressed(mut file: impl Read, max_bytes: u64) -> io::Result<Vec<u8>> {
+    let mut first = Vec::new();
+    (&mut file).take(2).read_to_end(&mut first)?;
+    let is_gzip = first == GZIP_MAGIC;
+    let whole = io::Cursor::new(first).chain(file);
+    let mut text = Vec::new();
+    match is_gzip {
+        true => MultiGzDecoder::new(whole)
+            .take(max_bytes)
+            .read_to_end(&mut text)?,
+        false => whole.take(max_bytes).read_to_end(&mut text)?,
     };
-    let mut file = BufReader::new(file);
-    let is_gzip = file
-        .fill_buf()
-        .is_ok_and(|first| first.starts_with(&GZIP_MAGIC));
-    let mut bytes = Vec::new();
-    let read = match is_gzip {
-        true => MultiGzDecoder::new(file)
-            .take(BEGINNING)
-            .read_to_end(&mut bytes),
-        false => file.take(BEGINNING).read_to_end(&mut bytes),
-    };
-    let text = String::from_utf8_lossy(&bytes);
-    read.is_ok() && text.trim_start().starts_with('{') && text.contains(KIND)
+    Ok(text)
 }
 
 /// Reads the facts of a bundle.
@@ -223,21 +228,9 @@ pub fn read(path: &Path) -> Result<NodeFacts, BundleError> {
     read_from(BufReader::new(file))
 }
 
-/// Reads the facts of a bundle that is a part of something else.
-pub fn read_from(mut file: impl Read) -> Result<NodeFacts, BundleError> {
-    let mut first = Vec::new();
-    let head = (&mut file).take(2).read_to_end(&mut first);
-    head.map_err(BundleError::Unreadable)?;
-    let is_gzip = first == GZIP_MAGIC;
-    let whole = io::Cursor::new(first).chain(file);
-    let mut text = Vec::new();
-    let read = match is_gzip {
-        true => MultiGzDecoder::new(whole)
-            .take(MAX_BYTES + 1)
-            .read_to_end(&mut text),
-        false => whole.take(MAX_BYTES + 1).read_to_end(&mut text),
-    };
-    read.map_err(BundleError::Unreadable)?;
+/// Reads the facts of a bundle that is part of something else, such as a snapshot.
+pub fn read_from(file: impl Read) -> Result<NodeFacts, BundleError> {
+    let text = decompressed(file, MAX_BYTES + 1).map_err(BundleError::Unreadable)?;
     if text.len() as u64 > MAX_BYTES {
         return Err(BundleError::TooLong);
     }
@@ -273,14 +266,8 @@ mod tests {
         let probes = ProbeFacts {
             endpoint: "unix:///run/x.sock".to_owned(),
             calls: vec![Probe {
-                call: Rpc::ContainerStatus,
                 id: Some("a\u{1b}[2J".to_owned()),
-                end: End::Hung,
-                seconds: 2.000_123_456_789,
-                by_agent: false,
-                bytes: None,
-                pod: None,
-                container: None,
+                ..Probe::new(Rpc::ContainerStatus, End::Hung, 2.000_123_456_789)
             }],
             listener: Fact::missing("no", "x"),
             ..ProbeFacts::default()
@@ -293,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_is_read_the_same_and_only_by_its_owner() {
+    fn a_bundle_can_be_read_back_and_only_by_its_owner() {
         let folder = tempfile::tempdir().unwrap();
         for name in ["bundle.json", "bundle.json.gz"] {
             let path = folder.path().join(name);
@@ -308,10 +295,10 @@ mod tests {
     }
 
     #[test]
-    fn no_more_is_written_than_is_read_and_then_nothing() {
+    fn a_bundle_that_is_too_large_to_be_read_is_not_written() {
         let folder = tempfile::tempdir().unwrap();
         let mut longest = facts();
-        // What stands around the text takes some of the room.
+        // The rest of the bundle takes some of the space.
         let around = serde_json::to_vec(&facts()).unwrap().len();
         let text = |length: usize| Fact::known("x".repeat(length), "os");
         let path = folder.path().join("bundle.json.gz");
@@ -325,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_but_a_file_is_replaced() {
+    fn only_a_regular_file_is_replaced() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("file");
         std::fs::write(&file, "").unwrap();
@@ -347,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_may_come_and_go() {
+    fn unknown_fields_are_ignored_and_absent_ones_tolerated() {
         let mut bundle = serde_json::json!({"kind": KIND, "version": VERSION, "facts": facts()});
         let cost = serde_json::json!({"call": "Version", "count": 1, "p95": 0.5, "max": 0.5});
         bundle["facts"]["probes"]["costs"] = serde_json::json!([cost]);
@@ -356,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_bundle_is_said_to_be_none() {
+    fn files_that_are_not_bundles_are_reported() {
         let said = |text: &[u8]| read_from(text).unwrap_err().to_string();
         for text in ["", "x", "[]", "{}", r#"{"kind":"other"}"#] {
             assert!(said(text.as_bytes()).contains("not a bundle"), "{text}");

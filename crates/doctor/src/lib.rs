@@ -1,13 +1,13 @@
 //! Explains why a node is NotReady, live or from a bundle.
 //!
 //! ```text
-//!   collect (probes, host: the edge) --> facts: NodeFacts, plain data
+//!   collect: the runtime, the machine --> facts: NodeFacts, plain data <-- bundle
 //!                                            |
 //!                                            v
-//!        evidence: what serves, waits, suffers --> judges: one file for each cause
+//!    evidence: what several judges use --> judges: one file for each cause
 //!                                            |
 //!                                            v
-//!                                    diagnosis: findings in order
+//!                                    diagnosis: findings, the most important first
 //! ```
 //!
 //! `collect` and `bundle` do IO; everything else is pure.

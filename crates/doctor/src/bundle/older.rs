@@ -40,21 +40,20 @@ fn missing_facts(value: &mut Value) {
 fn missing(sentence: &str) -> Missing {
     let after = |start: &str| {
         let rest = sentence.strip_prefix(start)?;
-        let time: GoDuration = rest.split(' ').next()?.parse().ok()?;
-        Some(time.0)
+        rest.split(' ').next()?.parse::<GoDuration>().ok()
     };
-    let said = sentence.to_ascii_lowercase();
+    let overdue =
+        || after("it did not return within ").or_else(|| after("it did not answer within "));
+    let lowercase = sentence.to_ascii_lowercase();
     if sentence == "it was not asked for" {
         Missing::NotAsked
     } else if let Some(limit) = after("the kernel did not return within ") {
-        Missing::blocked(limit)
-    } else if let Some(limit) = after("it did not return within ") {
-        Missing::overdue(limit)
-    } else if let Some(limit) = after("it did not answer within ") {
-        Missing::overdue(limit)
-    } else if said.contains("permission denied") {
+        Missing::Blocked(limit)
+    } else if let Some(limit) = overdue() {
+        Missing::Overdue(limit)
+    } else if lowercase.contains("permission denied") {
         Missing::Forbidden(sentence.to_owned())
-    } else if said.contains("no such file") {
+    } else if lowercase.contains("no such file") {
         Missing::NotThere(sentence.to_owned())
     } else {
         Missing::Other(sentence.to_owned())
@@ -82,7 +81,7 @@ fn calls(probes: &mut Value) {
         };
         call["end"] = end;
     }
-    // The costs are of answered calls.
+    // Costs contain only the answered calls.
     let answered = |kind: &Value| {
         let costs = probes.get("costs").and_then(Value::as_array);
         let mut costs = costs.into_iter().flatten();
@@ -93,26 +92,26 @@ fn calls(probes: &mut Value) {
         let made = count + answered(&kind).unwrap_or(0);
         json!({"call": kind, "failed": count, "made": made})
     });
-    let failures = failures.collect::<Vec<_>>();
+    let failures: Vec<Value> = failures.collect();
     if probes.is_object() {
         probes["failures"] = json!(failures);
     }
 }
 
-/// The error that a sentence describes: its beginning was pleg's, the rest was the message of the system or
+/// The error that a sentence describes: it begins with words of pleg, followed by the message of the system or
 /// of the runtime. In version 1, `refused` meant that there was no connection.
 fn call_error(sentence: &str, is_unreachable: bool) -> CallError {
     if is_unreachable {
         let front = "the runtime cannot be reached: ";
         let why = sentence.strip_prefix(front).unwrap_or(sentence);
-        let said = why.to_ascii_lowercase();
+        let lowercase = why.to_ascii_lowercase();
         let causes = [
             ("no such file", NoConnection::NoSocket),
             ("connection refused", NoConnection::Refused),
             ("permission denied", NoConnection::Forbidden),
             ("temporarily unavailable", NoConnection::QueueFull),
         ];
-        let cause = causes.iter().find(|(words, _)| said.contains(words));
+        let cause = causes.iter().find(|(words, _)| lowercase.contains(words));
         return CallError::unavailable(cause.map_or(NoConnection::Other, |(_, cause)| *cause), why);
     }
     let after = |front: &str| sentence.strip_prefix(front).map(Into::into);
@@ -130,8 +129,8 @@ fn call_error(sentence: &str, is_unreachable: bool) -> CallError {
     }
 }
 
-/// Version 1 had the agent's state of health without a reason, which follows from its failure and from the
-/// calls that it was waiting for.
+/// Version 1 contained the agent's health without a reason, which follows from its failure and from the calls
+/// that were outstanding.
 fn add_reason_of_agent(probes: &mut Value) {
     let hangs = |is_list: bool| {
         let mut calls = probes["calls"].as_array().into_iter().flatten();

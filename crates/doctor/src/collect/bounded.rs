@@ -1,12 +1,12 @@
-//! Limits the length of whatever a runtime says: a report stays small, and a line readable.
+//! Limits the length of texts from a runtime, so that reports stay small and lines readable.
 
 use pleg::runtime::{CallError, Conditions, RuntimeVersion, Unreachable};
 
-/// Kubernetes allows 253 bytes.
+/// The maximum length of names in Kubernetes.
 const MAX_NAME_CHARS: usize = 253;
 
-/// Longer messages of a runtime are cut.
-pub(super) const MAX_SENTENCE_CHARS: usize = 1000;
+/// The length to which messages of a runtime are cut.
+const MAX_MESSAGE_CHARS: usize = 1000;
 
 /// More conditions than any runtime reports.
 const MAX_CONDITIONS: usize = 16;
@@ -19,7 +19,12 @@ pub(super) fn bounded(name: &str) -> String {
     name.chars().take(MAX_NAME_CHARS).collect()
 }
 
-/// An error with a message that is cut if it is too long.
+/// A message, cut to the maximum length of messages.
+pub(super) fn bounded_message(message: &str) -> String {
+    message.chars().take(MAX_MESSAGE_CHARS).collect()
+}
+
+/// An error with a bounded message.
 pub(super) fn bounded_error(mut error: CallError) -> CallError {
     let text = match &mut error {
         CallError::Unavailable(Unreachable { message, .. }) => message,
@@ -30,13 +35,11 @@ pub(super) fn bounded_error(mut error: CallError) -> CallError {
         | CallError::Refused(text) => text,
         CallError::Withheld => return error,
     };
-    if let Some((end, _)) = text.char_indices().nth(MAX_SENTENCE_CHARS) {
-        *text = text[..end].into();
-    }
+    *text = bounded_message(text).into();
     error
 }
 
-/// The same for what a runtime calls itself.
+/// A version with bounded names.
 pub(super) fn bounded_version(version: RuntimeVersion) -> RuntimeVersion {
     RuntimeVersion {
         name: bounded(&version.name).into(),
@@ -45,7 +48,7 @@ pub(super) fn bounded_version(version: RuntimeVersion) -> RuntimeVersion {
     }
 }
 
-/// The same for its conditions, of which at most `MAX_CONDITIONS` are kept.
+/// A bounded number of conditions with bounded texts.
 pub(super) fn bounded_conditions(mut all: Conditions) -> Conditions {
     all.conditions.truncate(MAX_CONDITIONS);
     for condition in &mut all.conditions {
@@ -54,7 +57,7 @@ pub(super) fn bounded_conditions(mut all: Conditions) -> Conditions {
             &mut condition.reason,
             &mut condition.message,
         ] {
-            *text = text.chars().take(MAX_SENTENCE_CHARS).collect();
+            *text = bounded_message(text);
         }
     }
     all.network_plugins.truncate(MAX_NETWORK_PLUGINS);

@@ -1,12 +1,12 @@
-//! Containers about which the runtime and the kernel disagree:
+//! Containers about which the runtime and the kernel disagree, with the usual reason:
 //!
 //! ```text
-//!   listed as running, its process has exited   its conmon or shim is stopped or gone
-//!   its process runs, not listed                the runtime could not read its own records
-//!   its process runs, listed as ended           its shim was killed, and did not end it
+//!   listed as running, but its process has exited   its conmon or shim is stopped or has ended
+//!   not listed, but its process runs                the runtime could not read its own records
+//!   listed as ended, but its process runs           its shim was killed without ending it
 //! ```
 //!
-//! All are so for a moment when a container ends or starts, and stay so if something is wrong.
+//! When a container starts or ends, they disagree for a moment. So they are compared twice, some seconds apart.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,7 +23,7 @@ use crate::evidence::owner::oldest_processes;
 use crate::facts::HostFacts;
 use crate::limits::{EXIT_NOTICED_WITHIN, FIRST_PROCESSES};
 
-/// Looks for them twice.
+/// The search for such containers.
 pub(super) struct Disagreements {
     folder: TaskFolder,
     first: Option<Result<First, Unread>>,
@@ -33,33 +33,33 @@ pub(super) struct Disagreements {
 #[derive(Clone, Copy, Debug)]
 struct Unread;
 
-/// What was found at first.
+/// The first comparison.
 struct First {
     found: Found,
     at: Instant,
 }
 
-/// The containers, with their first processes.
+/// The containers that it found.
 #[derive(Default)]
 struct Found {
-    /// Those that are listed as running and whose process has exited, with its PID if that is recorded.
+    /// Containers that were listed as running and whose process had exited, with its PID if that is recorded.
     though_dead: BTreeMap<Id, Option<u32>>,
-    /// Those whose process runs and that are not listed.
-    unlisted: BTreeMap<Id, u32>,
-    /// Those that are listed as ended.
+    /// Containers that were not listed and whose process ran.
+    unlisted: BTreeSet<Id>,
+    /// Containers that were listed as ended.
     ended: BTreeSet<Id>,
-    /// Those of them of which a process ran later.
+    /// Those of them that had a running process later, and that process.
     though_alive: BTreeMap<Id, u32>,
 }
 
 /// The containers about which the runtime and the kernel have disagreed for seconds.
 #[derive(Debug, Default)]
 pub(super) struct Disagreeing {
-    /// They are listed as running, and their process has exited.
+    /// Containers that are listed as running, but whose process has exited.
     pub though_dead: BTreeSet<Id>,
-    /// Their process runs, and they are not listed.
+    /// Containers that are not listed, but whose process runs.
     pub unlisted: BTreeSet<Id>,
-    /// They are listed as ended, and this process of theirs runs.
+    /// Containers that are listed as ended, but of which this process runs.
     pub though_alive: BTreeMap<Id, u32>,
 }
 
@@ -68,7 +68,7 @@ impl Disagreeing {
         self.though_dead.len() + self.unlisted.len() + self.though_alive.len()
     }
 
-    /// Whether this container is one of them.
+    /// Whether this container is listed as running without a process, or has a process but is not listed.
     pub fn contains(&self, id: &Id) -> bool {
         self.though_dead.contains(id) || self.unlisted.contains(id)
     }
@@ -82,37 +82,35 @@ impl Disagreements {
         }
     }
 
-    /// Whether they were looked for.
+    /// Whether the first comparison was made.
     pub fn is_checked(&self) -> bool {
         self.first.is_some()
     }
 
-    /// Looks for them; `runtime` is the runtime's process.
+    /// Makes the first comparison; `runtime` is the runtime's process.
     pub async fn check(&mut self, observed: &Observed, runtime: Option<u32>) {
         let at = Instant::now();
         let (running, known, ended) = (running(observed), known(observed), ended(observed));
         let (folder, is_listed) = (self.folder.clone(), is_listed(observed));
         let read = spawn_blocking(move || {
-            match runtime.is_some_and(|runtime| folder.has_our_pids(runtime)) {
-                true => Found {
-                    though_dead: folder.ended(&running),
-                    unlisted: match is_listed {
-                        true => folder.running_besides(&known),
-                        false => BTreeMap::new(),
-                    },
-                    ..Found::default()
-                },
-                false => Found::default(),
+            let mut found = Found {
+                ended,
+                ..Found::default()
+            };
+            if runtime.is_some_and(|runtime| folder.has_our_pids(runtime)) {
+                found.though_dead = folder.ended(&running);
+                if is_listed {
+                    found.unlisted = folder.running_besides(&known);
+                }
             }
+            First { found, at }
         });
-        let found = timeout(FIRST_PROCESSES, read).await;
-        let found = found.ok().and_then(Result::ok);
-        let first = found.map(|found| Found { ended, ..found });
-        self.first = Some(first.map(|found| First { found, at }).ok_or(Unread));
+        let first = timeout(FIRST_PROCESSES, read).await;
+        self.first = Some(first.ok().and_then(Result::ok).ok_or(Unread));
     }
 
-    /// Notes which processes of containers ran after they had been looked for. If any should have ended,
-    /// waits until the next look at all pods decides: an agent may not look again by itself for long.
+    /// Notes which containers that were listed as ended have a process in `host`, which was read later. If any
+    /// has, waits until the next pass over all pods decides: an agent may not begin one by itself for long.
     pub async fn note_living(&mut self, host: &HostFacts) {
         if let Some(Ok(First { found, at })) = &mut self.first {
             found.though_alive = oldest_processes(host);
@@ -123,17 +121,17 @@ impl Disagreements {
         }
     }
 
-    /// Whether nothing more can be learned: they agree about each, or the pods were observed after a
-    /// healthy runtime would have noticed.
+    /// Whether waiting longer would add nothing: the runtime and the kernel agree, or the pods were observed
+    /// after a healthy runtime would have noticed the change.
     pub fn is_decided(&self, observed: &Observed) -> bool {
-        let Some(Ok(first)) = &self.first else {
-            return true;
-        };
-        let still = first.still(observed);
-        first.is_decided(&still, observed)
+        match &self.first {
+            Some(Ok(first)) => first.is_decided(&first.still(observed), observed),
+            Some(Err(Unread)) | None => true,
+        }
     }
 
-    /// The containers about which they still disagree; `Err` with their number if that is not known.
+    /// Makes the second comparison. Returns the containers about which the runtime and the kernel still
+    /// disagree, or `Err` with the number of containers for which this could not be determined.
     pub async fn end(self, observed: &Observed) -> Result<Disagreeing, usize> {
         let first = match self.first {
             None => return Ok(Disagreeing::default()),
@@ -155,20 +153,18 @@ impl Disagreements {
         }
         let (folder, known) = (self.folder, known(observed));
         let read = spawn_blocking(move || {
-            // If it was restarted under the same id, another process has exited since.
-            let again = folder.ended(&still.though_dead).into_iter();
-            let again = again.filter(|(id, init)| {
+            let mut though_dead = folder.ended(&still.though_dead);
+            // If the container was restarted under the same id, another process has exited.
+            though_dead.retain(|id, init| {
                 let before = first.found.though_dead.get(id);
                 before.is_some_and(|before| init.is_none() || init == before)
             });
-            let unlisted = folder.running_besides(&known).into_keys();
-            let alive = still.though_alive.into_iter();
+            let mut though_alive = still.though_alive;
+            though_alive.retain(|id, pid| folder.may_be_first(id, *pid));
             Disagreeing {
-                though_dead: again.map(|(id, _)| id).collect(),
-                unlisted: unlisted.filter(|id| still.unlisted.contains(id)).collect(),
-                though_alive: alive
-                    .filter(|(id, pid)| folder.may_be_first(id, *pid))
-                    .collect(),
+                though_dead: though_dead.into_keys().collect(),
+                unlisted: &folder.running_besides(&known) & &still.unlisted,
+                though_alive,
             }
         });
         let still = timeout(FIRST_PROCESSES, read).await;
@@ -177,24 +173,27 @@ impl Disagreements {
 }
 
 impl First {
-    /// Those about which the engine still reports something else than the kernel.
+    /// The containers about which the engine still reports something else than the kernel did.
     fn still(&self, observed: &Observed) -> Disagreeing {
         let (running, known, ended) = (running(observed), known(observed), ended(observed));
         let though_dead = self.found.though_dead.keys();
-        let though_dead = though_dead.filter(|id| running.contains(*id));
-        let unlisted = self.found.unlisted.keys();
-        let unlisted = unlisted.filter(|id| is_listed(observed) && !known.contains(*id));
-        let though_alive = self.found.though_alive.iter();
-        let though_alive = though_alive.filter(|(id, _)| ended.contains(*id));
+        let mut though_alive = self.found.though_alive.clone();
+        though_alive.retain(|id, _| ended.contains(id));
         Disagreeing {
-            though_dead: though_dead.cloned().collect(),
-            unlisted: unlisted.cloned().collect(),
-            though_alive: though_alive.map(|(id, pid)| (id.clone(), *pid)).collect(),
+            though_dead: though_dead
+                .filter(|id| running.contains(*id))
+                .cloned()
+                .collect(),
+            unlisted: match is_listed(observed) {
+                true => &self.found.unlisted - &known,
+                false => BTreeSet::new(),
+            },
+            though_alive,
         }
     }
 
     /// Whether all pods were observed after a healthy runtime would have noticed, or an agent that watches
-    /// processes reports each of them: the newest look at all pods may be old, as a status may hang.
+    /// processes reports each of these containers: if a status call hangs, the last pass may be long ago.
     fn is_decided(&self, still: &Disagreeing, observed: &Observed) -> bool {
         let failing = observed.status.failing.iter();
         let known = failing.filter(|it| it.contradicted && still.though_dead.contains(&it.id));
@@ -202,7 +201,7 @@ impl First {
     }
 }
 
-/// Whether the pods are those of lists: a sweep observes only what is known.
+/// Whether the pods are those of a relist: a sweep observes only known pods.
 fn is_listed(observed: &Observed) -> bool {
     observed.status.relist.last_kind == Some(PassKind::List)
 }
@@ -212,7 +211,7 @@ fn running(observed: &Observed) -> BTreeSet<Id> {
     in_state(observed, SandboxState::Ready, ContainerState::Running)
 }
 
-/// Those that have ended according to it, which none takes back.
+/// The containers and sandboxes that have ended according to the engine. They never run again.
 fn ended(observed: &Observed) -> BTreeSet<Id> {
     in_state(observed, SandboxState::NotReady, ContainerState::Exited)
 }
@@ -229,12 +228,13 @@ fn in_state(observed: &Observed, sandbox: SandboxState, container: ContainerStat
     ids.collect()
 }
 
-/// The containers and sandboxes that are listed, as far as the engine knows.
+/// The containers and sandboxes that are listed according to the engine.
 fn known(observed: &Observed) -> BTreeSet<Id> {
-    let failing = observed.status.failing.iter();
-    let unlisted: BTreeSet<&Id> = failing.filter(|it| it.unlisted).map(|it| &it.id).collect();
-    let known = names(&observed.pods).into_keys();
-    known.filter(|id| !unlisted.contains(id)).collect()
+    let mut known: BTreeSet<Id> = names(&observed.pods).into_keys().collect();
+    for failing in observed.status.failing.iter().filter(|it| it.unlisted) {
+        known.remove(&failing.id);
+    }
+    known
 }
 
 #[cfg(test)]
@@ -243,7 +243,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn what_could_not_be_read_in_time_is_not_known() {
+    async fn containers_that_could_not_be_read_in_time_are_undecided() {
         let root = tempfile::tempdir().unwrap();
         let [run, proc] = ["run", "proc"].map(|folder| root.path().join(folder));
         let folder = TaskFolder::of(&run.join("containerd/containerd.sock"), &run, &proc);
@@ -260,14 +260,14 @@ mod tests {
         disagreements.check(&observed, Some(10)).await;
         assert!(disagreements.is_decided(&observed));
         assert_eq!(disagreements.end(&observed).await.unwrap_err(), 1);
-        // The read returns, and there is no other one.
+        // Ends the read that is blocked.
         let pipe = std::fs::OpenOptions::new().write(true).open(&init).unwrap();
         std::fs::remove_file(&init).unwrap();
         drop(pipe);
     }
 
     #[test]
-    fn what_an_agent_that_watches_processes_reports_is_decided_although_no_status_is_answered() {
+    fn a_container_that_an_agent_reports_as_exited_is_decided_without_a_new_pass() {
         let first = First {
             found: Found {
                 though_dead: [("c1".into(), Some(81))].into(),
@@ -289,10 +289,10 @@ mod tests {
     }
 
     #[test]
-    fn what_no_list_can_show_is_not_waited_for() {
+    fn a_container_is_unlisted_only_if_pods_are_listed() {
         let first = First {
             found: Found {
-                unlisted: [("c9".into(), 81)].into(),
+                unlisted: ["c9".into()].into(),
                 ..Found::default()
             },
             at: Instant::now(),

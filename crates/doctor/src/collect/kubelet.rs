@@ -1,4 +1,4 @@
-//! The kubelet's `/healthz`, which every user of the machine can read.
+//! The kubelet's `/healthz`, which any local user can request.
 
 use std::net::SocketAddr;
 
@@ -21,32 +21,30 @@ pub(super) async fn health(address: SocketAddr) -> Fact<KubeletHealth> {
         Ok(Err(error)) => return Fact::missing(error, source),
         Err(_) => return Fact::missing(Missing::overdue(HEALTHZ), source),
     };
-    match timeout(HEALTHZ, ask(stream)).await {
-        Ok(Ok(answer)) => match parse(&answer) {
-            Some(health) => Fact::known(health, source),
-            None => Fact::missing("the service at this address is not a kubelet", source),
-        },
+    match timeout(HEALTHZ, response(stream)).await {
+        Ok(Ok(response)) => {
+            let why = "the service at this address is not a kubelet";
+            Fact::of(parse(&response).ok_or(why), source)
+        }
         Ok(Err(error)) => Fact::missing(error, source),
         Err(_) => Fact::known(KubeletHealth::default(), source),
     }
 }
 
-async fn ask(mut stream: TcpStream) -> std::io::Result<String> {
+async fn response(mut stream: TcpStream) -> std::io::Result<String> {
     let request = b"GET /healthz HTTP/1.0\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n";
     stream.write_all(request).await?;
-    let mut answer = Vec::new();
-    stream
-        .take(MAX_RESPONSE_BYTES)
-        .read_to_end(&mut answer)
-        .await?;
-    Ok(String::from_utf8_lossy(&answer).into_owned())
+    let mut response = Vec::new();
+    let mut body = stream.take(MAX_RESPONSE_BYTES);
+    body.read_to_end(&mut response).await?;
+    Ok(String::from_utf8_lossy(&response).into_owned())
 }
 
-fn parse(answer: &str) -> Option<KubeletHealth> {
-    let status = answer.strip_prefix("HTTP/1.")?;
+fn parse(response: &str) -> Option<KubeletHealth> {
+    let status = response.strip_prefix("HTTP/1.")?;
     let code = status.split(' ').nth(1)?.parse().ok()?;
     // "[-]syncloop failed: reason withheld"
-    let failed = answer.lines().filter_map(|line| line.strip_prefix("[-]"));
+    let failed = response.lines().filter_map(|line| line.strip_prefix("[-]"));
     let names = failed.filter_map(|line| line.split_ascii_whitespace().next());
     Some(KubeletHealth {
         code: Some(code),
@@ -59,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_checks_that_fail_are_read() {
+    fn the_failing_checks_are_read() {
         let answer = "HTTP/1.0 500 Internal Server Error\r\n\r\n[+]ping ok\n[+]log ok\n\
                       [-]syncloop failed: reason withheld\nhealthz check failed\n";
         let health = parse(answer).unwrap();

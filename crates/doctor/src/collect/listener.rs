@@ -18,8 +18,8 @@ pub(super) async fn listener(socket: &Path) -> Fact<u32> {
     };
     let pid = stream.peer_cred().ok().and_then(|peer| peer.pid());
     // A process in another PID namespace is reported as 0.
-    match pid.and_then(|pid| u32::try_from(pid).ok()) {
-        Some(pid) if pid > 0 => Fact::known(pid, source),
-        _ => Fact::missing("its process is not visible from here", source),
-    }
+    let pid = pid
+        .and_then(|pid| u32::try_from(pid).ok())
+        .filter(|pid| *pid > 0);
+    Fact::of(pid.ok_or("its process is not visible from here"), source)
 }

@@ -1,5 +1,5 @@
-//! Collects the facts: observes the runtime through an engine and reads the machine, each step with a
-//! deadline.
+//! Collects the facts of this node. The runtime is observed through an engine, and the machine is read; each
+//! step has a deadline.
 //!
 //! ```text
 //!   engine, in this process or an agent's --> observation: until a report is complete --\

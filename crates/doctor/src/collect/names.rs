@@ -1,4 +1,4 @@
-//! The pod and the name of a container or sandbox.
+//! The pods and names of containers and sandboxes.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,11 +9,11 @@ use pleg::out::pods::PodReport;
 
 use super::bounded::bounded;
 
-/// What a container or sandbox is called.
+/// The pod and the name of a container or sandbox.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Named {
     pub pod: Option<PodName>,
-    /// A sandbox has none.
+    /// The container's name; a sandbox has none.
     pub container: Option<String>,
 }
 
@@ -22,25 +22,19 @@ pub(super) fn names(pods: &[PodReport]) -> BTreeMap<Id, Named> {
     let mut names = BTreeMap::new();
     for PodReport { status, .. } in pods {
         let pod = Some(pod_name(&status.pod()));
-        for sandbox in &status.sandboxes {
-            let named = Named {
-                pod: pod.clone(),
-                container: None,
-            };
-            names.insert(sandbox.id.clone(), named);
-        }
-        for container in &status.containers {
-            let named = Named {
-                pod: pod.clone(),
-                container: Some(bounded(&container.name)),
-            };
-            names.insert(container.id.clone(), named);
-        }
+        let named = |container| Named {
+            pod: pod.clone(),
+            container,
+        };
+        let sandboxes = status.sandboxes.iter();
+        names.extend(sandboxes.map(|sandbox| (sandbox.id.clone(), named(None))));
+        let containers = status.containers.iter();
+        names.extend(containers.map(|it| (it.id.clone(), named(Some(bounded(&it.name))))));
     }
     names
 }
 
-/// The containers that are listed as running in pods without a sandbox that is ready.
+/// The containers that are listed as running in pods that have sandboxes, but none that is ready.
 pub(super) fn running_without_sandbox(pods: &[PodReport]) -> BTreeSet<Id> {
     let ended = pods.iter().map(|pod| &pod.status).filter(|pod| {
         let mut sandboxes = pod.sandboxes.iter();

@@ -1,5 +1,5 @@
-//! Observes a runtime through an engine, for a bounded time: an engine of the doctor's own, or that
-//! of an agent on the node.
+//! Observes a runtime through an engine for a bounded time: through one in this process, or that of an agent
+//! on the node.
 //!
 //! ```text
 //!   engine --report--> complete? --no, and there is time--> the next report
@@ -25,13 +25,13 @@ use crate::limits::{HANGS_AFTER, MAX_OUTSTANDING, OBSERVING, OBSERVING_AGAIN, RE
 
 /// A source of reports.
 pub trait Source: Send + Sync {
-    /// How often to ask for one.
+    /// How often a report is requested.
     const INTERVAL: Duration;
 
     /// Whether it is an agent on the node.
     const IS_AGENT: bool;
 
-    /// Requests a look at all pods that begins after now. Returns whether there will be one.
+    /// Requests a relist that begins after now. Returns whether there will be one.
     fn refresh(&self) -> impl Future<Output = bool> + Send;
 
     /// The newest report; `None` if there will be no more.
@@ -44,17 +44,17 @@ pub struct OwnEngine {
 }
 
 impl OwnEngine {
-    /// Starts one. Like a kubelet, it inspects one pod after the other, with one call after the
-    /// other: so it is measured what they cost a kubelet.
+    /// Starts one. It inspects one pod after the other, with one call after the other, as a kubelet does, so
+    /// that the measured costs are those of a kubelet.
     pub fn start(endpoint: &Endpoint, environment: Environment) -> (Self, Arc<GrpcRuntime>) {
         let runtime = Arc::new(GrpcRuntime::new(endpoint, MAX_MESSAGE_SIZE));
         let config = Config {
-            // containerd 1.7 would not give the events to an agent any more.
+            // If the doctor received containerd 1.7's events, an agent would no longer receive them.
             mode: Mode::Generic,
             max_inspections: 1,
             calls_per_pod: 1,
             max_outstanding_calls: MAX_OUTSTANDING,
-            // Several calls that hang are stuck after twice this time, which is to be seen in time.
+            // Several calls that hang are stuck after twice this time, which must be within the limits.
             status_overdue: HANGS_AFTER,
             ..Config::default()
         };
@@ -75,15 +75,15 @@ impl Source for OwnEngine {
     async fn report(&self) -> Option<Observed> {
         let status = self.pleg.status().await.ok()?;
         let entries = self.pleg.cache().all().into_iter();
-        // A status is not complete if it lacks what is listed; without a list, that is not known.
+        // A pod is not observed until its status contains all that is listed, if containers are listed.
         let mut costs = status.costs.iter();
         let is_listed = costs.any(|cost| cost.call == Rpc::ListContainers && cost.count > 0);
-        let is_complete = |entry: &Entry| !is_listed || entry.complete_as_of.is_some();
+        let is_observed = |entry: &Entry| !is_listed || entry.complete_as_of.is_some();
         let pods = entries.map(|entry| PodReport {
             as_of: entry
                 .as_of
-                .map(|at| at.wall)
-                .filter(|_| is_complete(&entry)),
+                .filter(|_| is_observed(&entry))
+                .map(|at| at.wall),
             status: PodStatus::clone(&entry.status),
             error: entry.error.as_ref().map(|error| error.to_string()),
             static_pod: None,
@@ -95,16 +95,18 @@ impl Source for OwnEngine {
     }
 }
 
-/// An observation that goes on.
+/// An observation in progress.
 pub(super) struct Observation<S> {
     pub source: S,
-    /// When the runtime was first not reachable.
+    /// Since when the runtime is unreachable, if it is.
     unreachable: Option<Instant>,
-    /// Until when what is not complete may become so.
+    /// When the observation ends although it is not complete.
     limit: Instant,
+    /// The latest time of `limit`.
     latest: Instant,
     was_complete: bool,
-    has_begun_anew: bool,
+    /// Whether the time has been restarted.
+    is_restarted: bool,
 }
 
 impl<S: Source> Observation<S> {
@@ -115,12 +117,12 @@ impl<S: Source> Observation<S> {
             limit: latest.min(Instant::now() + OBSERVING),
             latest,
             was_complete: false,
-            has_begun_anew: false,
+            is_restarted: false,
         }
     }
 
-    /// Observes until the report is complete and `is_enough` too, or the time is up; `None` if there
-    /// are no more reports.
+    /// Observes until the report is complete and `is_enough` holds, or the time is up; `None` if there are no
+    /// more reports.
     pub async fn complete(
         &mut self,
         mut is_enough: impl AsyncFnMut(&Observed) -> bool,
@@ -137,18 +139,19 @@ impl<S: Source> Observation<S> {
         }
     }
 
-    /// What is complete may have changed since: then there is some more time.
+    /// Allows more time, because a report that was complete may no longer be.
     pub fn prolong(&mut self) {
         if self.was_complete {
             self.limit = self.latest.min(Instant::now() + OBSERVING_AGAIN);
         }
     }
 
+    /// Whether the report is complete, or the runtime stays unreachable.
     fn is_settled(&mut self, observed: &Observed) -> bool {
         let Some(why) = observed.unreachable() else {
-            // What was observed until then is of a runtime that has gone, so the time begins anew, once.
-            if self.unreachable.take().is_some() && !self.has_begun_anew {
-                self.has_begun_anew = true;
+            // Earlier reports are about a previous runtime process, so the time is restarted once.
+            if self.unreachable.take().is_some() && !self.is_restarted {
+                self.is_restarted = true;
                 self.limit = self.latest.min(Instant::now() + OBSERVING);
             }
             return observed.is_complete();

@@ -1,11 +1,12 @@
-//! What an engine has observed so far, and whether that is enough to judge the node.
+//! What an engine has observed so far, and whether that is enough to diagnose the node.
 //!
-//! An overdue call may be slow. It hangs if it is outstanding for `HANGS_AFTER` and the engine
-//! reports it as stuck: then others, made later, were answered.
+//! An overdue call may only be slow. It *hangs* if it is outstanding for `HANGS_AFTER` and the engine
+//! reports it as stuck, because calls that were sent later have been answered.
 
 use std::time::Duration;
 
 use pleg::engine::SUSPECT_AFTER;
+use pleg::out::call_costs::CallCost;
 use pleg::out::coverage::PassKind;
 use pleg::out::health::{HealthState, Reason};
 use pleg::out::pods::PodReport;
@@ -17,12 +18,12 @@ use crate::limits::{BOTH_LISTS_HANG_AFTER, CRIO_STATUS_HANGS_AFTER, HANGS_AFTER}
 
 const LISTS: [Rpc; 2] = [Rpc::ListPodSandbox, Rpc::ListContainers];
 
-/// An engine's report, and the pods that it knows.
+/// An engine's report.
 #[derive(Clone, Debug)]
 pub struct Observed {
     /// What it reports about the runtime.
     pub status: StatusReport,
-    /// Its pods.
+    /// The pods that it knows.
     pub pods: Vec<PodReport>,
 }
 
@@ -37,6 +38,11 @@ impl Observed {
     pub(super) fn node_call(&self, call: Rpc) -> Option<&InFlight> {
         let mut calls = self.outstanding();
         calls.find(|other| other.call == call && other.id.is_none())
+    }
+
+    /// What the calls of this kind cost, if any has ended.
+    pub(super) fn cost(&self, call: Rpc) -> Option<&CallCost> {
+        self.status.costs.iter().find(|cost| cost.call == call)
     }
 
     /// Whether a call hangs.
@@ -61,7 +67,7 @@ impl Observed {
         is_stuck && is_older(call, limit.max(2 * self.lists_took()))
     }
 
-    /// How long the slower one of the newest lists took.
+    /// How long the slower one of the two newest lists took.
     fn lists_took(&self) -> Duration {
         let costs = self.status.costs.iter();
         let lists = costs.filter(|cost| cost.call.is_list());
@@ -86,7 +92,7 @@ impl Observed {
         }
     }
 
-    /// Whether the connection was lost before what was asked then was answered.
+    /// Whether the connection was lost while calls were outstanding, and these were not repeated since.
     pub(super) fn has_lost_connection(&self) -> bool {
         let mut costs = self.status.costs.iter();
         let is_lost = |error: &CallError| matches!(error, CallError::Unavailable(_));
@@ -99,7 +105,7 @@ impl Observed {
         self.status.health.state != HealthState::Healthy
     }
 
-    /// Whether the newest look at all pods began after `time`.
+    /// Whether all pods were observed after `time`.
     pub(super) fn is_newer_than(&self, time: Instant) -> bool {
         let age = self.status.health.age_seconds;
         age.is_some_and(|age| age <= time.elapsed().as_secs_f64())
@@ -110,18 +116,18 @@ impl Observed {
         self.status.health.reason == Reason::RuntimeSilent
     }
 
-    /// How many pods were not observed in time, those included of which a call may be slow or hang.
+    /// How many pods were not observed in time, including those with a call that may be slow or hang.
     pub(super) fn not_observed_in_time(&self) -> usize {
         let calls = self.outstanding().filter(|call| call.id.is_some());
         self.unobserved() + calls.filter(|call| self.is_undecided(call)).count()
     }
 
-    /// Whether a call is overdue, and may be slow or hang.
+    /// Whether a call is overdue and may be slow or hang.
     fn is_undecided(&self, call: &InFlight) -> bool {
         is_older(call, SUSPECT_AFTER) && !self.hangs(call)
     }
 
-    /// How many pods were neither observed nor reported with the call that hangs or fails.
+    /// How many pods were neither observed nor are reported with a call that hangs or fails.
     pub(super) fn unobserved(&self) -> usize {
         let known = self.pods.iter();
         let observed = known.filter(|pod| pod.as_of.is_some() || pod.error.is_some());
@@ -129,10 +135,10 @@ impl Observed {
         all - observed.count()
     }
 
-    /// Whether nothing that matters can be learned by waiting: every pod was observed, or is
-    /// reported with a call that hangs or fails, and no other call is overdue. Without a list, a
-    /// sweep requests all known pods, if any is known. An unresponsive runtime may answer again, so
-    /// the observation is never complete before the time is up.
+    /// Whether waiting longer would add nothing that matters: every pod was observed, or is reported with a
+    /// call that hangs or fails, and no other call is overdue. If a list is not answered, a sweep must have
+    /// requested all known pods, if any is known. An unresponsive runtime may answer again, so its
+    /// observation is never complete.
     pub(super) fn is_complete(&self) -> bool {
         let is_without_a_list = LISTS.iter().any(|list| !self.is_answered(*list));
         let has_swept = self.status.relist.last_kind == Some(PassKind::Sweep);
@@ -155,16 +161,16 @@ impl Observed {
 
     /// Whether the newest list of this kind was answered, and none hangs.
     fn is_answered(&self, list: Rpc) -> bool {
-        let mut costs = self.status.costs.iter();
-        let newest = costs.find(|cost| cost.call == list);
-        newest.is_some_and(|cost| cost.error.is_none())
-            && !self.node_call(list).is_some_and(|call| self.hangs(call))
+        self.cost(list).is_some_and(|cost| cost.error.is_none()) && !self.list_hangs(list)
     }
 
+    /// Whether a list of this kind was answered, has failed, or hangs.
     fn is_decided(&self, list: Rpc) -> bool {
-        let mut costs = self.status.costs.iter();
-        costs.any(|cost| cost.call == list)
-            || self.node_call(list).is_some_and(|call| self.hangs(call))
+        self.cost(list).is_some() || self.list_hangs(list)
+    }
+
+    fn list_hangs(&self, list: Rpc) -> bool {
+        self.node_call(list).is_some_and(|call| self.hangs(call))
     }
 }
 
@@ -174,7 +180,6 @@ fn is_older(call: &InFlight, than: Duration) -> bool {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use pleg::out::call_costs::CallCost;
     use serde_json::{Value, json};
 
     use super::*;
@@ -229,7 +234,7 @@ pub(super) mod tests {
             self
         }
 
-        pub(crate) fn cost(&mut self, call: Rpc) -> &mut CallCost {
+        pub(crate) fn cost_mut(&mut self, call: Rpc) -> &mut CallCost {
             let mut costs = self.status.costs.iter_mut();
             costs.find(|cost| cost.call == call).unwrap()
         }
@@ -240,13 +245,13 @@ pub(super) mod tests {
     #[test]
     fn a_healthy_node_is_complete_at_once() {
         assert!(healthy().is_complete());
-        // A relist goes on.
+        // A relist has begun.
         let relists = healthy().waits(Rpc::ListContainers, None, 0.3, false);
         assert!(relists.is_complete());
     }
 
     #[test]
-    fn a_call_that_is_overdue_is_waited_for_until_it_hangs() {
+    fn an_observation_with_an_overdue_call_is_complete_once_the_call_hangs() {
         let waits = |seconds, is_stuck| healthy().waits(STATUS, Some("c1"), seconds, is_stuck);
         for (seconds, is_stuck) in [(1.1, false), (3.4, true), (9.0, false)] {
             let waits = waits(seconds, is_stuck);
@@ -271,7 +276,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn where_both_lists_are_outstanding_they_have_more_time() {
+    fn both_lists_hang_later_than_one_list() {
         let both = |seconds| {
             let one = healthy().waits(Rpc::ListPodSandbox, None, seconds, true);
             one.waits(Rpc::ListContainers, None, seconds, true)
@@ -291,7 +296,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_pod_that_is_not_observed_or_a_runtime_that_does_not_answer_is_not_complete() {
+    fn an_observation_is_not_complete_without_all_pods_or_without_answers() {
         let mut more = healthy();
         more.status.pods = 2;
         assert_eq!(more.unobserved(), 1);

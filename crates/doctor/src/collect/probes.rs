@@ -1,4 +1,4 @@
-//! What is known of the calls to a runtime, and what its state directories show.
+//! Collects [`ProbeFacts`]: observes the runtime, then reads its state directories and goroutines.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -16,10 +16,11 @@ use super::listener::listener;
 use super::names::{names, running_without_sandbox};
 use super::observation::{Observation, OwnEngine, Source};
 use super::observed::Observed;
+use super::report::Report;
 use super::single_calls::SingleCalls;
 use super::slow_calls::SlowCalls;
+use super::stacks;
 use super::task_folder::{Listed, TaskFolder};
-use super::{report, stacks};
 
 pub use super::stacks::DumpGoroutines;
 use crate::facts::kubelet::KubeletHealth;
@@ -28,25 +29,31 @@ use crate::facts::tasks::Task;
 use crate::facts::{Fact, HostFacts, Missing};
 use crate::limits::{RESERVED_FOR_READING, STATE_DIRECTORIES};
 
-/// Which runtime to observe.
-pub struct Asking {
+/// The runtime to observe, and where its surroundings are.
+pub struct Target {
     /// The runtime's socket.
     pub endpoint: Endpoint,
     /// Where `/proc` is.
     pub proc: PathBuf,
     /// Where `/run` is.
     pub run: PathBuf,
-    /// The address of the kubelet's healthz endpoint.
+    /// The address of the kubelet's `/healthz`.
     pub kubelet: SocketAddr,
     /// Makes the runtime write its goroutines, if a signal may be sent to it.
     pub dump_goroutines: Option<DumpGoroutines>,
-    /// When all must have ended.
+    /// When everything must have been collected.
     pub until: Instant,
 }
 
-/// The collecting of [`ProbeFacts`], which goes on while the machine is read.
+impl Target {
+    fn task_folder(&self) -> TaskFolder {
+        TaskFolder::of(self.endpoint.path(), &self.run, &self.proc)
+    }
+}
+
+/// The collection of [`ProbeFacts`], which continues while the machine is read.
 pub struct Probing<S> {
-    asking: Asking,
+    target: Target,
     observation: Observation<S>,
     runtime: Arc<GrpcRuntime>,
     single_calls: Option<SingleCalls>,
@@ -56,38 +63,35 @@ pub struct Probing<S> {
 }
 
 impl Probing<OwnEngine> {
-    /// With an engine of its own, in this environment.
-    pub fn with_own_engine(asking: Asking, environment: Environment) -> Self {
-        let (engine, runtime) = OwnEngine::start(&asking.endpoint, environment);
-        Self::begin(asking, engine, runtime)
+    /// Begins with an engine in this process.
+    pub fn with_own_engine(target: Target, environment: Environment) -> Self {
+        let (engine, runtime) = OwnEngine::start(&target.endpoint, environment);
+        Self::begin(target, engine, runtime)
     }
 }
 
 impl<S: Source> Probing<S> {
-    /// With the reports of an agent.
-    pub fn with_agent(asking: Asking, agent: S) -> Self {
-        let runtime = Arc::new(GrpcRuntime::new(&asking.endpoint, MAX_MESSAGE_SIZE));
-        Self::begin(asking, agent, runtime)
+    /// Begins with the reports of an agent.
+    pub fn with_agent(target: Target, agent: S) -> Self {
+        let runtime = Arc::new(GrpcRuntime::new(&target.endpoint, MAX_MESSAGE_SIZE));
+        Self::begin(target, agent, runtime)
     }
 
-    fn begin(asking: Asking, source: S, runtime: Arc<GrpcRuntime>) -> Self {
-        let socket = asking.endpoint.path();
-        let folder = TaskFolder::of(socket, &asking.run, &asking.proc);
-        let latest = asking.until - RESERVED_FOR_READING;
+    fn begin(target: Target, source: S, runtime: Arc<GrpcRuntime>) -> Self {
         Self {
-            observation: Observation::begin(source, latest),
+            observation: Observation::begin(source, target.until - RESERVED_FOR_READING),
             runtime,
             single_calls: None,
-            disagreements: Disagreements::new(folder),
+            disagreements: Disagreements::new(target.task_folder()),
             slow: SlowCalls::default(),
-            kubelet: tokio::spawn(kubelet::health(asking.kubelet)),
-            asking,
+            kubelet: tokio::spawn(kubelet::health(target.kubelet)),
+            target,
         }
     }
 
-    /// Observes the runtime until the report is complete, or the time is up; `None` if the agent is
-    /// gone. An agent whose runtime announces all changes may have last listed pods long ago.
+    /// Observes the runtime until the report is complete or the time is up; `None` if the agent has stopped.
     pub async fn observe(&mut self) -> Option<()> {
+        // An agent whose runtime announces all changes may have listed pods long ago.
         let since = match S::IS_AGENT {
             true => self.refresh().await,
             false => None,
@@ -95,17 +99,17 @@ impl<S: Source> Probing<S> {
         self.observe_since(since).await.map(|_| ())
     }
 
-    /// Requests a look at all pods. Returns since when one is due, if there will be one.
+    /// Requests a relist. Returns the time after which it begins, if there will be one.
     async fn refresh(&self) -> Option<Instant> {
         let now = Instant::now();
         self.observation.source.refresh().await.then_some(now)
     }
 
-    /// The same by a look that was begun `since` then, if nothing is wrong: a runtime that has gone
-    /// just now is not called healthy.
+    /// Observes the runtime as `observe` does. If nothing is wrong, all pods must have been observed after
+    /// `since`, so that a runtime that has just become unreachable is not reported as healthy.
     async fn observe_since(&mut self, since: Option<Instant>) -> Option<Observed> {
         let Self {
-            asking,
+            target,
             observation,
             runtime,
             single_calls,
@@ -113,19 +117,19 @@ impl<S: Source> Probing<S> {
             slow,
             ..
         } = self;
-        let socket = asking.endpoint.path();
         let settled = observation.complete(async |observed| {
             slow.note(observed);
             if observed.unreachable().is_some() {
                 return true;
             }
             if let Some(name) = &observed.status.runtime.name {
-                let has_statistics = &**name != "docker";
-                let make = || SingleCalls::make(runtime, !S::IS_AGENT, has_statistics);
+                // dockerd takes a second for the statistics of each container.
+                let with_statistics = &**name != "docker";
+                let make = || SingleCalls::make(runtime, !S::IS_AGENT, with_statistics);
                 single_calls.get_or_insert_with(make);
             }
             if observed.status.relist.count > 0 && !disagreements.is_checked() {
-                let process = listener(socket).await.value().copied();
+                let process = listener(target.endpoint.path()).await.value().copied();
                 disagreements.check(observed, process).await;
             }
             let calls = single_calls.as_ref();
@@ -138,15 +142,15 @@ impl<S: Source> Probing<S> {
         settled.await
     }
 
-    /// What is known now, after the `host` was read; `None` if the agent is gone. What was complete may
-    /// not be any more, so it is observed again: a fault that has ended is no reason to kill a process.
+    /// Returns the facts, after the `host` was read; `None` if the agent has stopped. The runtime is observed
+    /// again before, because no process should be killed for a fault that has ended meanwhile.
     pub async fn finish(mut self, host: &HostFacts) -> Option<ProbeFacts> {
         self.disagreements.note_living(host).await;
         self.observation.prolong();
         let since = self.refresh().await;
         let observed = self.observe_since(since).await?;
         let Self {
-            asking,
+            target,
             observation,
             single_calls,
             disagreements,
@@ -159,20 +163,23 @@ impl<S: Source> Probing<S> {
             Err(unknown) => (Disagreeing::default(), unknown),
         };
         let names = names(&observed.pods);
-        let mut facts = report::facts(&observed, &names, &disagreeing, S::IS_AGENT);
-        let slow = slow.answered(&observed);
-        let slow = slow.map(|call| report::slow(call, &names, S::IS_AGENT));
-        facts.calls.extend(slow);
+        let report = Report {
+            observed: &observed,
+            names: &names,
+            disagreeing: &disagreeing,
+            slow: slow.answered(&observed),
+            by_agent: S::IS_AGENT,
+        };
+        let mut facts = report.facts();
         facts.undecided = undecided;
-        facts.endpoint = asking.endpoint.to_string();
+        facts.endpoint = target.endpoint.to_string();
         facts.as_root = rustix::process::geteuid().is_root();
         if let Some(calls) = single_calls {
             let (probes, conditions) = calls.end().await;
             facts.calls.extend(probes);
             facts.conditions = conditions;
         }
-        let socket = asking.endpoint.path();
-        facts.listener = listener(socket).await;
+        facts.listener = listener(target.endpoint.path()).await;
         let listed = Listed {
             disagreeing,
             without_sandbox: running_without_sandbox(&observed.pods),
@@ -180,31 +187,25 @@ impl<S: Source> Probing<S> {
 
         let hung = facts.calls.iter().filter(|probe| probe.end == End::Hung);
         let suspects: Vec<String> = hung.clone().filter_map(|probe| probe.id.clone()).collect();
-        let dump = asking.dump_goroutines.filter(|_| hung.count() > 0);
+        let dump = target.dump_goroutines.filter(|_| hung.count() > 0);
         let runtime = facts.listener.value().copied().zip(dump);
-        let folder = TaskFolder::of(socket, &asking.run, &asking.proc);
+        let limit = target.until.min(Instant::now() + STATE_DIRECTORIES);
         let read = tokio::task::spawn_blocking(move || {
-            let tasks = folder.tasks(&suspects, names, &listed);
-            let stacks = runtime.map(|(runtime, dump)| stacks::ask(&asking.proc, runtime, dump));
+            let tasks = target.task_folder().tasks(&suspects, names, &listed);
+            let stacks = runtime.map(|(runtime, dump)| stacks::fact(&target.proc, runtime, dump));
             (tasks, stacks.unwrap_or_default())
         });
-        let limit = asking.until.min(Instant::now() + STATE_DIRECTORIES);
-        (facts.tasks, facts.stacks) = match timeout_at(limit, read).await {
-            Ok(Ok(read)) => read,
-            _ => {
-                let why = Missing::overdue(STATE_DIRECTORIES);
-                (
-                    Fact::missing(&why, "the runtime's state directory"),
-                    Fact::missing(why, "SIGUSR1"),
-                )
-            }
-        };
-        // Until here, the outstanding calls were in the runtime's goroutines.
+        let read = timeout_at(limit, read).await.ok().and_then(Result::ok);
+        (facts.tasks, facts.stacks) = read.unwrap_or_else(|| {
+            let why = Missing::overdue(STATE_DIRECTORIES);
+            let tasks = Fact::missing(&why, "the runtime's state directory");
+            (tasks, Fact::missing(why, "SIGUSR1"))
+        });
+        // The outstanding calls end here, so that the goroutines above include them.
         drop(observation);
-        name(
-            &mut facts.calls,
-            facts.tasks.value().map_or(&[], Vec::as_slice),
-        );
+        if let Some(tasks) = facts.tasks.value() {
+            add_names(&mut facts.calls, tasks);
+        }
         facts.kubelet = kubelet.await.unwrap_or_default();
         Some(facts)
     }
@@ -212,13 +213,11 @@ impl<S: Source> Probing<S> {
 
 /// Adds the names of containers whose calls hang, from the runtime's state directories, if the
 /// engine does not know them.
-fn name(calls: &mut [Probe], tasks: &[Task]) {
+fn add_names(calls: &mut [Probe], tasks: &[Task]) {
     let nameless = calls.iter_mut().filter(|probe| probe.pod.is_none());
     for probe in nameless.filter(|probe| probe.end == End::Hung) {
-        let task = tasks
-            .iter()
-            .find(|task| Some(&task.id) == probe.id.as_ref());
-        if let Some(task) = task {
+        let mut tasks = tasks.iter();
+        if let Some(task) = tasks.find(|task| Some(&task.id) == probe.id.as_ref()) {
             probe.pod = task.pod.clone();
             probe.container = task.container.clone();
         }

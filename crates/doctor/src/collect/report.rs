@@ -1,4 +1,4 @@
-//! From an engine's report to facts: the only place that knows both.
+//! Converts an engine's report to facts.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +8,7 @@ use pleg::out::health::FailingCall;
 use pleg::out::status_report::{GuardMode, InFlight, StatusReport};
 use pleg::runtime::{CallError, Rpc, RuntimeVersion};
 
-use super::bounded::{MAX_SENTENCE_CHARS, bounded, bounded_error, bounded_version};
+use super::bounded::{bounded, bounded_error, bounded_message, bounded_version};
 use super::disagreements::Disagreeing;
 use super::names::{Named, pod_name};
 use super::observed::Observed;
@@ -21,81 +21,48 @@ mod rows;
 
 use rows::rows;
 
-/// With fewer calls that were made alone, one outlier would dominate their mean.
+/// The mean of fewer calls that were made alone would be dominated by one outlier.
 const MIN_FOR_MEAN: usize = 10;
 
-/// How many calls that fail are kept.
+/// How many failed calls are kept.
 const MAX_FAILED: usize = 200;
 
-/// What an engine reports, as facts; `by_agent` if it is that of an agent on the node. The containers
-/// about which the kernel disagrees have a fact of their own.
-pub(super) fn facts(
-    observed: &Observed,
-    names: &BTreeMap<Id, Named>,
-    disagreeing: &Disagreeing,
-    by_agent: bool,
-) -> ProbeFacts {
-    let convert = Convert {
-        observed,
-        names,
-        disagreeing,
-        by_agent,
-    };
-    let status = &observed.status;
-    let version = convert.version();
-    let costs = status.costs.iter();
-    ProbeFacts {
-        runtime: runtime_version(status),
-        besides_version: convert.besides(version.as_ref()),
-        calls: convert.calls(version),
-        costs: costs.filter_map(cost).collect(),
-        failures: convert.failures(),
-        rows: rows(observed),
-        unobserved: observed.not_observed_in_time(),
-        went_away: convert.went_away(),
-        agent: by_agent.then(|| agents_word(status)),
-        guard: guard(status),
-        ..ProbeFacts::default()
+/// What an engine reports, and what was found out besides.
+pub(super) struct Report<'a> {
+    pub observed: &'a Observed,
+    pub names: &'a BTreeMap<Id, Named>,
+    /// The containers about which the kernel disagrees. They are facts of tasks, so a status call that fails
+    /// for one of them is left out.
+    pub disagreeing: &'a Disagreeing,
+    /// The status calls that were overdue before they were answered, with the seconds that they took.
+    pub slow: Vec<((Rpc, Id), f64)>,
+    /// Whether the engine is that of an agent on the node.
+    pub by_agent: bool,
+}
+
+impl Report<'_> {
+    pub fn facts(&self) -> ProbeFacts {
+        let status = &self.observed.status;
+        let version = self.version();
+        ProbeFacts {
+            runtime: runtime_version(status),
+            besides_version: self.besides(version.as_ref()),
+            calls: self.calls(version),
+            costs: status.costs.iter().filter_map(cost).collect(),
+            failures: self.failures(),
+            rows: rows(self.observed),
+            unobserved: self.observed.not_observed_in_time(),
+            went_away: self.went_away(),
+            agent: self.by_agent.then(|| agents_word(status)),
+            guard: guard(status),
+            ..ProbeFacts::default()
+        }
     }
-}
 
-/// A status call that was overdue before it was answered.
-pub(super) fn slow(
-    (call, id, seconds): (Rpc, Id, f64),
-    names: &BTreeMap<Id, Named>,
-    by_agent: bool,
-) -> Probe {
-    let Named { pod, container } = names.get(&id).cloned().unwrap_or_default();
-    Probe {
-        call,
-        id: Some(bounded(id.as_str())),
-        end: End::Answered,
-        seconds,
-        by_agent,
-        bytes: None,
-        pod,
-        container,
-    }
-}
-
-struct Convert<'a> {
-    observed: &'a Observed,
-    names: &'a BTreeMap<Id, Named>,
-    disagreeing: &'a Disagreeing,
-    by_agent: bool,
-}
-
-impl Convert<'_> {
     fn probe(&self, call: Rpc, end: End, seconds: f64) -> Probe {
         Probe {
-            call,
-            id: None,
-            end,
-            seconds,
             by_agent: self.by_agent,
-            bytes: None,
-            pod: None,
-            container: None,
+            ..Probe::new(call, end, seconds)
         }
     }
 
@@ -109,12 +76,7 @@ impl Convert<'_> {
         }
     }
 
-    fn cost(&self, call: Rpc) -> Option<&CallCost> {
-        let mut costs = self.observed.status.costs.iter();
-        costs.find(|cost| cost.call == call)
-    }
-
-    /// `Version`, which is called while nothing else is answered.
+    /// How `Version` ended, which engines call while nothing else is answered.
     fn version(&self) -> Option<Probe> {
         let call = Rpc::Version;
         if let Some(why) = self.observed.unreachable() {
@@ -125,10 +87,10 @@ impl Convert<'_> {
             let ages = self.observed.outstanding().map(|call| call.age_seconds);
             return Some(self.probe(call, End::Hung, ages.fold(0.0, f64::max)));
         }
-        // An engine calls it once, which may be long ago, and again if something is overdue.
-        let is_anything_answered = || self.since_an_answer() < f64::INFINITY;
-        let version = self.of_node(call);
-        version.or_else(|| is_anything_answered().then(|| self.probe(call, End::Answered, 0.0)))
+        // An engine calls it once, possibly long ago, and again only if something is overdue.
+        let is_anything_answered = self.since_an_answer() < f64::INFINITY;
+        let answered = || is_anything_answered.then(|| self.probe(call, End::Answered, 0.0));
+        self.of_node(call).or_else(answered)
     }
 
     /// How many seconds ago any call was answered.
@@ -138,27 +100,25 @@ impl Convert<'_> {
         ago.fold(f64::INFINITY, f64::min)
     }
 
-    /// A call for the whole node: it hangs, or ended as the newest one did.
+    /// A call for the whole node, which hangs, or the newest one of its kind that has ended.
     fn of_node(&self, call: Rpc) -> Option<Probe> {
         let outstanding = self.observed.node_call(call);
         if let Some(hung) = outstanding.filter(|call| self.observed.hangs(call)) {
             return Some(self.probe(call, End::Hung, hung.age_seconds));
         }
-        let cost = self.cost(call)?;
-        let end = match &cost.error {
-            // There is a connection again.
-            Some(CallError::Unavailable(_)) if self.observed.unreachable().is_none() => None,
-            Some(error) => Some(End::Failed(bounded_error(error.clone()))),
-            None => None,
-        };
-        match end {
-            Some(end) => Some(self.probe(call, end, 0.0)),
-            None if cost.count > 0 => Some(Probe {
-                bytes: cost.bytes,
-                ..self.probe(call, End::Answered, cost.last)
-            }),
-            None => None,
+        let cost = self.observed.cost(call)?;
+        // A lost connection does not count if there is a connection again.
+        let is_reachable = self.observed.unreachable().is_none();
+        let is_over =
+            |error: &&CallError| is_reachable && matches!(error, CallError::Unavailable(_));
+        if let Some(error) = cost.error.as_ref().filter(|error| !is_over(error)) {
+            let failed = End::Failed(bounded_error(error.clone()));
+            return Some(self.probe(call, failed, 0.0));
         }
+        (cost.count > 0).then(|| Probe {
+            bytes: cost.bytes,
+            ..self.probe(call, End::Answered, cost.last)
+        })
     }
 
     /// Whether other calls are answered, if `Version` hangs.
@@ -172,7 +132,7 @@ impl Convert<'_> {
                 false => OtherCalls::Unknown,
             };
         }
-        // An answer in the second half of its time is one to a call that was made later.
+        // An answer in the second half of this time was to a call that was sent after `Version`.
         match self.since_an_answer() < version.seconds / 2.0 {
             true => OtherCalls::Answered,
             false => OtherCalls::Unknown,
@@ -186,28 +146,27 @@ impl Convert<'_> {
         let hung = hung.filter(|call| call.id.is_some() && self.observed.hangs(call));
         let hung = hung.filter_map(|call| Some(self.hung(call, call.id.as_ref()?)));
         let failing = self.failing().take(MAX_FAILED);
-        let failing = failing.map(|failing| self.failed(failing));
-        version
-            .into_iter()
-            .chain(lists)
-            .chain(hung)
-            .chain(failing)
-            .collect()
+        let slow = self.slow.iter();
+        let mut calls = Vec::from_iter(version);
+        calls.extend(lists.chain(hung));
+        calls.extend(failing.map(|failing| self.failed(failing)));
+        calls.extend(slow.map(|((call, id), took)| self.of_one(*call, id, End::Answered, *took)));
+        calls
     }
 
     fn hung(&self, call: &InFlight, id: &Id) -> Probe {
         let mut probe = self.of_one(call.call, id, End::Hung, call.age_seconds);
-        let mut stuck = self.observed.status.stuck.iter();
-        let named = stuck.find(|stuck| stuck.call == call.call && stuck.id == call.id);
-        if let Some(named) = named.filter(|_| probe.pod.is_none()) {
-            probe.pod = named.pod.as_ref().map(pod_name);
-            probe.container = named.container.as_deref().map(bounded);
+        let mut all_stuck = self.observed.status.stuck.iter();
+        let stuck = all_stuck.find(|stuck| stuck.call == call.call && stuck.id == call.id);
+        if let Some(stuck) = stuck.filter(|_| probe.pod.is_none()) {
+            probe.pod = stuck.pod.as_ref().map(pod_name);
+            probe.container = stuck.container.as_deref().map(bounded);
         }
         probe
     }
 
-    /// The status calls that fail. That a pod is slow is no failure, and one for an id that only the
-    /// host knows says nothing about the runtime: it may not exist.
+    /// The status calls that fail. A slow pod does not count, nor does a failure for an id that only the host
+    /// knows: that container may not exist.
     fn failing(&self) -> impl Iterator<Item = &FailingCall> {
         let failing = self.observed.status.failing.iter();
         failing
@@ -218,77 +177,55 @@ impl Convert<'_> {
     fn failed(&self, failing: &FailingCall) -> Probe {
         let error = failing.cause.clone();
         let error = error.unwrap_or_else(|| CallError::Malformed(failing.error.as_str().into()));
+        let end = End::Failed(bounded_error(error));
         Probe {
             pod: failing.pod.as_ref().map(pod_name),
             container: failing.container.as_deref().map(bounded),
-            ..self.of_one(
-                failing.call,
-                &failing.id,
-                End::Failed(bounded_error(error)),
-                0.0,
-            )
+            ..self.of_one(failing.call, &failing.id, end, 0.0)
         }
     }
 
     fn failures(&self) -> Vec<Failures> {
         let calls = [Rpc::PodSandboxStatus, Rpc::ContainerStatus].into_iter();
         let failures = calls.map(|call| {
-            let failed = self
-                .failing()
-                .filter(|failing| failing.call == call)
-                .count();
+            let failing = self.failing().filter(|failing| failing.call == call);
+            let failed = failing.count();
             let pods = self.observed.pods.iter();
-            let good = pods.filter(|pod| pod.as_of.is_some() && pod.error.is_none());
-            let good = good.map(|pod| match call {
+            let observed = pods.filter(|pod| pod.as_of.is_some() && pod.error.is_none());
+            let answered = observed.map(|pod| match call {
                 Rpc::PodSandboxStatus => pod.status.sandboxes.len(),
                 _ => pod.status.containers.len(),
             });
-            let made = failed + good.sum::<usize>();
+            let made = failed + answered.sum::<usize>();
             Failures { call, failed, made }
         });
         failures.filter(|failures| failures.failed > 0).collect()
     }
 
-    /// Whether the connection was lost, and the status calls during which it was.
+    /// Whether the connection was lost, and during which status calls.
     fn went_away(&self) -> WentAway {
         let status = &self.observed.status;
-        let lost = |call, id| {
-            let why = match self.observed.unreachable() {
-                Some(why) => CallError::Unavailable(why.clone()),
-                None => CallError::Withheld,
-            };
-            self.of_one(call, id, End::Failed(bounded_error(why)), 0.0)
-        };
-        let suspects = || {
-            let suspects = status.suspects.iter();
-            suspects
-                .map(|suspect| lost(suspect.call, &suspect.id))
-                .collect()
-        };
+        let unreachable = self.observed.unreachable();
         let withheld = status.failing.iter().filter(|failing| failing.withheld);
-        let withheld: Vec<Probe> = withheld
-            .map(|failing| Probe {
-                seconds: failing.since_seconds,
-                ..self.failed(failing)
-            })
-            .collect();
-        let is_settled = self.observed.is_complete();
-        match withheld.is_empty() {
-            _ if self.observed.unreachable().is_some() => WentAway::EachTime(suspects()),
-            false => WentAway::During(
-                withheld
-                    .into_iter()
-                    .map(|probe| Probe {
-                        end: End::Failed(CallError::Withheld),
-                        ..probe
-                    })
-                    .collect(),
-            ),
-            true if !is_settled && self.observed.has_lost_connection() => {
-                WentAway::EachTime(suspects())
-            }
-            true => WentAway::Never,
+        let withheld = withheld.map(|failing| Probe {
+            end: End::Failed(CallError::Withheld),
+            seconds: failing.since_seconds,
+            ..self.failed(failing)
+        });
+        let withheld: Vec<Probe> = withheld.collect();
+        if unreachable.is_none() && !withheld.is_empty() {
+            return WentAway::During(withheld);
         }
+        let is_lost = !self.observed.is_complete() && self.observed.has_lost_connection();
+        if unreachable.is_none() && !is_lost {
+            return WentAway::Never;
+        }
+        let why = unreachable.map_or(CallError::Withheld, |why| {
+            bounded_error(CallError::Unavailable(why.clone()))
+        });
+        let suspects = status.suspects.iter();
+        let lost = suspects.map(|it| self.of_one(it.call, &it.id, End::Failed(why.clone()), 0.0));
+        WentAway::EachTime(lost.collect())
     }
 }
 
@@ -309,7 +246,7 @@ fn cost(cost: &CallCost) -> Option<Cost> {
         p90: cost.p90,
         p99: cost.p99,
         max: cost.max,
-        // Calls that are made beside others are never quicker, so if they seem to be, there was an
+        // Calls that are made at the same time as others are not faster. If they appear to be, there was an
         // outlier.
         alone: cost.alone_mean.map(|alone| match cost.alone {
             ..MIN_FOR_MEAN => alone.min(cost.mean),
@@ -323,7 +260,7 @@ fn agents_word(status: &StatusReport) -> AgentsWord {
     AgentsWord {
         state: health.state,
         reason: health.reason,
-        message: health.message.chars().take(MAX_SENTENCE_CHARS).collect(),
+        message: bounded_message(&health.message),
         relist_seconds: status.relist.last_duration_seconds,
         failure: None,
     }
@@ -342,7 +279,7 @@ fn guard(status: &StatusReport) -> Option<GuardFacts> {
         limit_reached: guard.limit_reached,
         unused_seconds: guard.idle_seconds.filter(|_| guard.is_bypassed()),
         kubelet_ready: view.ready,
-        kubelet: view.message.chars().take(MAX_SENTENCE_CHARS).collect(),
+        kubelet: bounded_message(&view.message),
     })
 }
 
@@ -356,16 +293,18 @@ mod tests {
     use crate::facts::probes::Outcome;
 
     fn facts_of(observed: &Observed) -> ProbeFacts {
-        facts(
+        let report = Report {
             observed,
-            &names(&observed.pods),
-            &Disagreeing::default(),
-            false,
-        )
+            names: &names(&observed.pods),
+            disagreeing: &Disagreeing::default(),
+            slow: Vec::new(),
+            by_agent: false,
+        };
+        report.facts()
     }
 
     #[test]
-    fn what_an_engine_measures_and_lists_becomes_facts() {
+    fn measurements_and_lists_become_facts() {
         let facts = facts_of(&healthy());
         for call in [Rpc::Version, Rpc::ListPodSandbox, Rpc::ListContainers] {
             let probe = facts.node(call).unwrap();
@@ -394,12 +333,11 @@ mod tests {
     }
 
     #[test]
-    fn of_a_few_calls_that_were_made_alone_one_outlier_does_not_count_for_all() {
+    fn one_outlier_does_not_dominate_the_mean_of_few_calls() {
         let mut observed = healthy();
-        let cost = observed.cost(Rpc::ContainerStatus);
+        let cost = observed.cost_mut(Rpc::ContainerStatus);
         (cost.alone_mean, cost.mean) = (Some(2.0), 0.4);
-        let names = names(&observed.pods);
-        let facts = facts(&observed, &names, &Disagreeing::default(), true);
+        let facts = facts_of(&observed);
         let cost = facts.cost(Rpc::ContainerStatus).unwrap();
         assert_eq!(cost.alone, Some(0.4));
     }
@@ -418,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unresponsive_runtime_is_distinguished_from_one_that_pauses() {
+    fn other_calls_hang_only_if_the_runtime_is_unresponsive_for_long() {
         for (seconds, expected) in [(9.0, OtherCalls::Hang), (4.0, OtherCalls::Unknown)] {
             let mut unresponsive =
                 healthy().waits(Rpc::ContainerStatus, Some("c1"), seconds, false);
@@ -433,14 +371,14 @@ mod tests {
     }
 
     #[test]
-    fn a_list_that_fails_is_no_answer_and_a_lost_connection_is_none_of_a_list() {
+    fn a_list_fails_with_its_own_error_or_while_the_connection_is_lost() {
         let mut fails = healthy();
-        fails.cost(Rpc::ListContainers).error = Some(CallError::Refused("Unknown: x".into()));
+        fails.cost_mut(Rpc::ListContainers).error = Some(CallError::Refused("Unknown: x".into()));
         let facts = facts_of(&fails);
         assert_eq!(facts.outcome(Rpc::ListContainers), Some(Outcome::Error));
         let mut gone = healthy();
         let why = CallError::connection_refused();
-        gone.cost(Rpc::ListContainers).error = Some(why.clone());
+        gone.cost_mut(Rpc::ListContainers).error = Some(why.clone());
         assert_eq!(
             facts_of(&gone).outcome(Rpc::ListContainers),
             Some(Outcome::Ok)
@@ -452,7 +390,7 @@ mod tests {
     }
 
     #[test]
-    fn a_call_that_the_engine_withholds_is_the_one_during_which_the_connection_is_lost() {
+    fn a_withheld_call_is_one_during_which_the_connection_is_lost() {
         let mut observed = healthy();
         let failing = serde_json::json!({
             "call": "ContainerStatus", "id": "c1", "container": "app", "pod": null,

@@ -1,4 +1,4 @@
-//! A step of collecting, in a separate thread, which is waited for until its deadline.
+//! A step of collecting in a thread of its own, with a deadline.
 
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
@@ -13,22 +13,11 @@ pub(super) struct Step<T> {
     limit: Duration,
 }
 
-/// The step took too long, or its thread failed.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("no answer within {0:?}")]
-pub(super) struct Overdue(Duration);
-
-impl From<&Overdue> for Missing {
-    fn from(Overdue(limit): &Overdue) -> Self {
-        Self::overdue(*limit)
-    }
-}
-
 impl<T: Send + 'static> Step<T> {
     /// Starts it.
     pub(super) fn start(limit: Duration, work: impl FnOnce() -> T + Send + 'static) -> Self {
         let (sender, result) = channel();
-        // If the thread cannot be started, the sender is dropped, which counts as overdue.
+        // If the thread cannot be started, the sender is dropped.
         let _ = thread::Builder::new()
             .name("collect".to_owned())
             .spawn(move || sender.send(work()));
@@ -39,12 +28,12 @@ impl<T: Send + 'static> Step<T> {
         }
     }
 
-    /// Waits for it until its deadline, which counts from its start.
-    pub(super) fn finish(self) -> Result<T, Overdue> {
+    /// Waits for its result until the deadline, which counts from its start. A step whose thread failed
+    /// counts as overdue.
+    pub(super) fn finish(self) -> Result<T, Missing> {
         let left = self.limit.saturating_sub(self.start.elapsed());
-        self.result
-            .recv_timeout(left)
-            .map_err(|_| Overdue(self.limit))
+        let result = self.result.recv_timeout(left);
+        result.map_err(|_| Missing::overdue(self.limit))
     }
 }
 
@@ -53,11 +42,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_step_that_does_not_return_is_left_behind() {
+    fn a_step_that_does_not_return_is_overdue() {
         let (_keep, never) = channel::<()>();
         let limit = Duration::from_millis(20);
         let step = Step::start(limit, move || never.recv().ok());
-        assert_eq!(step.finish(), Err(Overdue(limit)));
+        assert_eq!(step.finish(), Err(Missing::overdue(limit)));
         assert_eq!(Step::start(Duration::from_secs(5), || 3).finish(), Ok(3));
     }
 }

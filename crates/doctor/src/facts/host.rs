@@ -33,15 +33,15 @@ pub use version::VersionFacts;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct HostFacts {
-    /// For how many seconds the machine has been up.
+    /// How many seconds ago the machine was started.
     pub uptime_seconds: Fact<f64>,
     /// All processes, with the threads of some.
     pub processes: Fact<Vec<Process>>,
-    /// Which of their files could not be read.
+    /// Files of processes that could not be read.
     pub gaps: Gaps,
     /// The effective capabilities of the doctor, as bits.
     pub capabilities: Fact<u64>,
-    /// Processes that are notified of, or asked to permit, every open or exec.
+    /// Processes that the kernel notifies, or asks for permission, when files are opened.
     pub fanotify: Fact<Vec<FanotifyListener>>,
     /// Which processes wait for each other on unix sockets.
     pub sockets: Fact<UnixSockets>,
@@ -71,13 +71,13 @@ pub struct HostFacts {
     pub versions: VersionFacts,
     /// The networks that CNI is configured for.
     pub cni: Fact<Vec<CniNetwork>>,
-    /// The files that a kubelet is configured by.
+    /// The configuration files of a kubelet.
     pub kubelet_files: Fact<KubeletFiles>,
     /// The certificate with which the kubelet authenticates.
     pub client_certificate: Fact<ClientCertificate>,
     /// The API server that the kubelet reports to.
     pub api_server: Fact<ApiServer>,
-    /// What the kubelet and the runtime have logged lately.
+    /// Recent log lines of the kubelet and the runtime.
     pub logs: Fact<LogFacts>,
 }
 
@@ -92,13 +92,13 @@ pub struct KernelLine {
 }
 
 impl HostFacts {
-    /// The processes; none where they could not be read.
+    /// The processes; none if they could not be read.
     pub fn all_processes(&self) -> &[Process] {
         self.processes.value().map_or(&[], Vec::as_slice)
     }
 
-    /// Whether a process that is not listed does not exist. If there are too many processes, only
-    /// the first are read, and some of these exit before the second sample.
+    /// Whether a process that is not listed does not exist. If there are more than `MAX_PROCESSES`, only
+    /// that many are read, and some of these exit before the second sample.
     pub fn shows_all_processes(&self) -> bool {
         self.all_processes().len() < process::MAX_PROCESSES / 10 * 9
             && self.gaps.processes == 0
@@ -107,12 +107,11 @@ impl HostFacts {
 
     /// The process with this id.
     pub fn process(&self, pid: u32) -> Option<&Process> {
-        self.all_processes()
-            .iter()
-            .find(|process| process.pid == pid)
+        let mut all = self.all_processes().iter();
+        all.find(|process| process.pid == pid)
     }
 
-    /// The frozen control group that a process is in, if it is in one as far as they could be read.
+    /// The frozen control group that contains a process, if one is known.
     pub fn frozen_group(&self, process: &Process) -> Option<&FrozenCgroup> {
         let path = process.cgroup("freezer")?;
         let mut groups = self.cgroups.frozen.value()?.iter();
@@ -121,30 +120,26 @@ impl HostFacts {
 
     /// The child processes of this one.
     pub fn children(&self, pid: u32) -> impl Iterator<Item = &Process> {
-        self.all_processes()
-            .iter()
-            .filter(move |process| process.ppid == pid)
+        let all = self.all_processes().iter();
+        all.filter(move |process| process.ppid == pid)
     }
 
     /// Threads in uninterruptible sleep that did not run between the samples.
     pub fn blocked_threads(&self) -> impl Iterator<Item = (&Process, &Thread)> {
         let all = self.all_processes().iter();
         all.flat_map(|process| {
-            process
-                .blocked_threads()
-                .map(move |thread| (process, thread))
+            let threads = process.blocked_threads();
+            threads.map(move |thread| (process, thread))
         })
     }
 
     /// Whether a thread waits for a fanotify listener to permit an open or an exec: then starting
     /// a program may block, too.
     pub fn waits_for_fanotify(&self) -> bool {
-        let mut blocked = self.blocked_threads();
-        blocked.any(|(_, thread)| {
-            thread
-                .functions()
-                .any(|function| function.starts_with("fanotify_"))
-        })
+        let mut functions = self
+            .blocked_threads()
+            .flat_map(|(_, thread)| thread.functions());
+        functions.any(|function| function.starts_with("fanotify_"))
     }
 
     /// Lines that the kernel logged in the last `seconds`; all lines if the uptime is not known.

@@ -1,19 +1,19 @@
-//! What the kubelet, the runtime and the services beside them have logged lately.
+//! Recent log lines of the kubelet, the runtime, and other services that write to the same files.
 
 use pleg_text::WallTime;
 use serde::{Deserialize, Serialize};
 
-/// The lines of the last minutes that a rule is about. All others are not kept.
+/// The lines of the last minutes that match a rule. Others are not kept.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct LogFacts {
-    /// For how many seconds before the facts were taken.
+    /// How many seconds before the facts were taken the period begins.
     pub seconds: u64,
     /// How many lines were read.
     pub read: u64,
-    /// When the kubelet that runs now wrote its last line, if it wrote one and that is known.
+    /// When the running kubelet wrote its last line in this period, if that is known.
     pub kubelet_wrote: Option<WallTime>,
-    /// Those that a rule is about, in the order in which they were written, with credentials replaced.
+    /// The lines that match a rule, oldest first within each log, with credentials replaced.
     pub lines: Vec<LogLine>,
 }
 
@@ -23,8 +23,8 @@ pub struct LogFacts {
 pub struct LogLine {
     /// The log: `journal`, or the path of a file.
     pub log: String,
-    /// When it was written, if the line says so.
+    /// When it was written, if the line contains a time.
     pub time: Option<WallTime>,
-    /// Its text, with what journald put before it.
+    /// Its text, including journald's prefix.
     pub text: String,
 }

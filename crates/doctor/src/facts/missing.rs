@@ -55,7 +55,7 @@ impl Missing {
         Self::Overdue(GoDuration(limit))
     }
 
-    /// Whether we lack the right to read it.
+    /// Whether the doctor lacks the right to read it.
     pub fn is_forbidden(&self) -> bool {
         matches!(self, Self::Forbidden(_))
     }
@@ -68,7 +68,7 @@ impl Missing {
 
 impl From<&io::Error> for Missing {
     fn from(error: &io::Error) -> Self {
-        let message = in_words(error);
+        let message = message(error);
         match error.kind() {
             ErrorKind::PermissionDenied => Self::Forbidden(message),
             ErrorKind::NotFound => Self::NotThere(message),
@@ -102,11 +102,11 @@ impl From<&Missing> for Missing {
 }
 
 /// The system's message without the number: "connection refused".
-fn in_words(error: &io::Error) -> String {
-    let words = error.to_string().to_lowercase();
-    match words.split_once(" (os error") {
-        Some((words, _)) => words.to_owned(),
-        None => words,
+fn message(error: &io::Error) -> String {
+    let message = error.to_string().to_lowercase();
+    match message.split_once(" (os error") {
+        Some((message, _)) => message.to_owned(),
+        None => message,
     }
 }
 
@@ -115,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_error_of_the_system_keeps_its_kind_and_its_words() {
+    fn a_system_error_keeps_its_kind_and_message() {
         let of = |number| Missing::from(io::Error::from_raw_os_error(number));
         assert_eq!(of(13), Missing::Forbidden("permission denied".to_owned()));
         assert_eq!(
@@ -126,13 +126,13 @@ mod tests {
     }
 
     #[test]
-    fn a_sentence_holds_no_credential() {
+    fn credentials_in_a_sentence_are_replaced() {
         let why = Missing::from("mount -o password=hunter2 failed".to_owned());
         assert_eq!(why.to_string(), "mount -o password=[redacted] failed");
     }
 
     #[test]
-    fn each_reason_is_written_and_read_the_same() {
+    fn each_reason_can_be_written_and_read_back() {
         for why in [
             Missing::NotAsked,
             Missing::blocked(Duration::from_millis(250)),

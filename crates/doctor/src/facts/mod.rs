@@ -1,5 +1,5 @@
-//! What is known about a node: plain data, written to bundles and read from them. Each fact has
-//! its source; a missing fact has the reason why it is missing.
+//! What is known about a node: plain data, which bundles contain. Each fact has its source; a missing fact
+//! has the reason why it is missing.
 
 use pleg::model::wall_time::WallTime;
 use serde::{Deserialize, Serialize};
@@ -22,15 +22,15 @@ pub use probes::ProbeFacts;
 pub struct NodeFacts {
     /// When it was collected.
     pub taken: WallTime,
-    /// What the runtime answered.
+    /// The runtime's answers to calls, and other facts about it.
     pub probes: ProbeFacts,
     /// The state of the machine.
     pub host: HostFacts,
 }
 
 impl NodeFacts {
-    /// The runtime's process: the one that listens on its socket or, if systemd does, the service
-    /// behind it.
+    /// The runtime's process: the one that listens on its socket or, if that is systemd, the one that
+    /// systemd passed the socket to.
     pub fn runtime_process(&self) -> Option<&host::Process> {
         let listener = self.host.process(*self.probes.listener.value()?)?;
         if listener.comm != "systemd" {
@@ -43,7 +43,7 @@ impl NodeFacts {
     }
 }
 
-/// Something known, or the reason why it is not.
+/// Something that is known, or the reason why it is not.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", tag = "state")]
 pub enum Fact<T> {
@@ -54,7 +54,7 @@ pub enum Fact<T> {
         /// Where it was read: a path, a call.
         source: String,
     },
-    /// It is not.
+    /// It is not known.
     Missing {
         /// Why: a deadline, missing rights, the system's error.
         why: Missing,
@@ -77,6 +77,22 @@ impl<T> Fact<T> {
         Self::Missing {
             why: why.into(),
             source: source.into(),
+        }
+    }
+
+    /// What was read at `source`, or the reason why it could not be.
+    pub fn of<E: Into<Missing>>(read: Result<T, E>, source: impl Into<String>) -> Self {
+        match read {
+            Ok(value) => Self::known(value, source),
+            Err(why) => Self::missing(why, source),
+        }
+    }
+
+    /// The fact that follows from the value.
+    pub fn map<U>(self, convert: impl FnOnce(T) -> U) -> Fact<U> {
+        match self {
+            Self::Known { value, source } => Fact::known(convert(value), source),
+            Self::Missing { why, source } => Fact::missing(why, source),
         }
     }
 

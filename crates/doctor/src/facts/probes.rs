@@ -1,10 +1,11 @@
-//! The calls to the runtime, and their outcomes.
+//! The calls to the runtime and their outcomes, and other facts about the runtime and its clients.
 
 use causes::finding::PodName;
 use pleg::out::health::{HealthState, Reason};
 use pleg::out::status_report::GuardMode;
-use pleg::runtime::Rpc;
-use pleg::runtime::{CallError, Condition, Conditions, NoConnection, RuntimeVersion, Unreachable};
+use pleg::runtime::{
+    CallError, Condition, Conditions, NoConnection, Rpc, RuntimeVersion, Unreachable,
+};
 use serde::{Deserialize, Serialize};
 
 use super::Fact;
@@ -16,13 +17,13 @@ mod report;
 
 pub use report::ProbeReport;
 
-/// The outcomes of calls to the runtime, and the processes behind it.
+/// What is known about the runtime, its containers, and its clients.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct ProbeFacts {
     /// The runtime's socket; empty if none was found.
     pub endpoint: String,
-    /// Whether the doctor ran as root: much is hidden from other users.
+    /// Whether the doctor ran as root: other users cannot read many facts.
     pub as_root: bool,
     /// The runtime's name and version.
     pub runtime: Option<RuntimeVersion>,
@@ -40,13 +41,13 @@ pub struct ProbeFacts {
     pub besides_version: OtherCalls,
     /// How many pods were not observed in time, and are not reported with a call that hangs or fails.
     pub unobserved: usize,
-    /// How many status calls were not made or not answered in time; only in bundles of a doctor that
-    /// made its calls without an engine.
+    /// How many status calls were not made or not answered in time. Only in bundles of earlier versions,
+    /// which made calls without an engine.
     pub unasked: usize,
     /// How many containers and sandboxes may be listed as running although they have exited: the lists
     /// were not answered again, or the processes could not be read in time.
     pub undecided: usize,
-    /// Whether the runtime went away while it was asked.
+    /// Whether the connection to the runtime was lost during status calls.
     pub went_away: WentAway,
     /// The process that listens on the socket.
     pub listener: Fact<u32>,
@@ -56,32 +57,32 @@ pub struct ProbeFacts {
     pub kubelet: Fact<KubeletHealth>,
     /// What an agent on the node reports, if the runtime was observed by its engine.
     pub agent: Option<AgentsWord>,
-    /// Why an agent cannot reach the runtime, which the doctor has reached; only in bundles of a doctor
-    /// that made its calls without an engine.
+    /// Why an agent cannot reach the runtime, although the doctor can. Only in bundles of earlier versions,
+    /// which made calls without an engine.
     pub unreachable_to_agent: Option<String>,
-    /// The guard on this node, between the kubelet and the runtime that was asked.
+    /// The guard on this node, between the kubelet and the runtime.
     #[serde(default)]
     pub guard: Option<GuardFacts>,
-    /// The runtime's goroutines, if signals are allowed and a call hung.
+    /// The runtime's goroutines, if the operator allows the signal and a call hung.
     pub stacks: Fact<Stacks>,
 }
 
-/// Whether the runtime went away while it was asked, and during which status calls.
+/// Whether the connection to the runtime was lost, and during which status calls.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", tag = "is", content = "calls")]
 pub enum WentAway {
-    /// It did not.
+    /// It was not lost.
     #[default]
     Never,
-    /// It did during each of these, and was asked for everything else since.
+    /// It was lost during each of these calls; all others have been answered since.
     During(Vec<Probe>),
-    /// It did each time that it was asked, so that only its version is known, if it is back. These were
-    /// outstanding the last time.
+    /// It was lost each time that calls were made, so only the runtime's version is known, if it is
+    /// reachable again. These calls were outstanding the last time.
     EachTime(Vec<Probe>),
 }
 
 impl WentAway {
-    /// The status calls during which it went away.
+    /// The status calls during which the connection was lost.
     pub fn calls(&self) -> &[Probe] {
         match self {
             Self::Never => &[],
@@ -94,12 +95,12 @@ impl WentAway {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum OtherCalls {
-    /// It was not seen.
+    /// It is not known.
     #[default]
     Unknown,
     /// They are answered.
     Answered,
-    /// They hang, too, even those that were answered before.
+    /// They hang as well, including those that were answered before.
     Hang,
 }
 
@@ -121,7 +122,7 @@ pub enum End {
 pub enum Outcome {
     /// It was answered.
     Ok,
-    /// It was not, within its deadline.
+    /// It was not answered within its deadline.
     Hung,
     /// The answer was an error.
     Error,
@@ -135,19 +136,19 @@ pub enum Outcome {
 pub struct Probe {
     /// CRI's method.
     pub call: Rpc,
-    /// The container or sandbox that was asked for.
+    /// The container or sandbox whose status was requested; none for a call about the whole node.
     pub id: Option<String>,
     /// How it ended.
     pub end: End,
     /// How long it took, or has been taking.
     pub seconds: f64,
-    /// An agent made it.
+    /// Whether an agent made it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub by_agent: bool,
     /// The answer's size.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bytes: Option<u64>,
-    /// The pod, as far as it is known.
+    /// The pod, if it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pod: Option<PodName>,
     /// The container's name.
@@ -155,31 +156,31 @@ pub struct Probe {
     pub container: Option<String>,
 }
 
-/// A guard between the kubelet and the runtime: the kubelet's side of the node.
+/// A guard between the kubelet and the runtime, and what the kubelet receives from it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct GuardFacts {
     /// Its mode.
     pub mode: GuardMode,
-    /// How long it has been answering lists in place of the runtime, if it does now.
+    /// How long it has been answering lists in place of the runtime, if it is doing so.
     pub since_seconds: Option<f64>,
-    /// Whether it cannot answer lists, as the runtime answers no call at all.
+    /// Whether it cannot answer lists because the runtime answers no call at all.
     #[serde(default)]
     pub runtime_silent: bool,
     /// Whether lists are overdue, and it has answered or refused none yet.
     #[serde(default)]
     pub waiting: bool,
-    /// Whether it refuses lists, as not everything in them can be confirmed.
+    /// Whether it refuses lists because not everything in them can be confirmed.
     #[serde(default)]
     pub refusing: bool,
-    /// Whether one fault was guarded for as long as the limit allows.
+    /// Whether it has guarded against one fault for as long as the limit allows.
     pub limit_reached: bool,
-    /// For how long no kubelet has used it, if none does.
+    /// How many seconds no kubelet has used it, if none does.
     #[serde(default)]
     pub unused_seconds: Option<f64>,
-    /// Whether the kubelet behind it is Ready, as far as that depends on lists.
+    /// Whether its kubelet is Ready as far as that depends on lists.
     pub kubelet_ready: bool,
-    /// Why.
+    /// Why the kubelet is Ready or not.
     pub kubelet: String,
 }
 
@@ -191,12 +192,12 @@ pub struct AgentsWord {
     pub state: HealthState,
     /// Why it is in that state.
     pub reason: Reason,
-    /// The sentence that goes with it.
+    /// Its message.
     pub message: String,
     /// How long its last relist took.
     pub relist_seconds: Option<f64>,
-    /// Why a list failed, if the runtime answers other calls; only in bundles of a doctor that made its
-    /// calls without an engine.
+    /// Why a list failed, if the runtime answers other calls. Only in bundles of earlier versions, which
+    /// made calls without an engine.
     pub failure: Option<CallError>,
 }
 
@@ -211,7 +212,7 @@ impl AgentsWord {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Cost {
-    /// Which.
+    /// The kind of call.
     pub call: Rpc,
     /// How many were answered.
     #[serde(default)]
@@ -219,17 +220,17 @@ pub struct Cost {
     /// The median.
     #[serde(default)]
     pub p50: f64,
-    /// 90 of 100 took no longer.
+    /// The 90th percentile.
     #[serde(default)]
     pub p90: f64,
-    /// 99 of 100 took no longer.
+    /// The 99th percentile.
     #[serde(default)]
     pub p99: f64,
     /// The slowest.
     #[serde(default)]
     pub max: f64,
-    /// The mean of those that were made one after the other, as a kubelet makes them; if these are
-    /// few, at most the mean of all.
+    /// The mean of those that were made while no other call was outstanding, as a kubelet makes them; if
+    /// these are few, at most the mean of all.
     pub alone: Option<f64>,
 }
 
@@ -237,7 +238,7 @@ pub struct Cost {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Failures {
-    /// Which.
+    /// The kind of call.
     pub call: Rpc,
     /// How many failed.
     pub failed: usize,
@@ -262,6 +263,20 @@ pub struct Rows {
 }
 
 impl Probe {
+    /// A call of the doctor's own, for the whole node.
+    pub fn new(call: Rpc, end: End, seconds: f64) -> Self {
+        Self {
+            call,
+            id: None,
+            end,
+            seconds,
+            by_agent: false,
+            bytes: None,
+            pod: None,
+            container: None,
+        }
+    }
+
     /// A note for calls that an agent made, to follow a sentence.
     pub fn source(&self) -> &'static str {
         match self.by_agent {
@@ -296,13 +311,14 @@ impl Probe {
         }
     }
 
-    /// Whether the doctor lacks the rights, which says nothing about the runtime.
+    /// Whether it failed because the doctor lacks the right to connect, which is no evidence about the
+    /// runtime.
     pub fn is_forbidden(&self) -> bool {
         self.no_connection() == Some(NoConnection::Forbidden)
     }
 }
 
-/// The calls for the statistics of all containers, by which a kubelet decides what it evicts.
+/// The calls for the statistics of all containers, from which a kubelet decides what it evicts.
 pub const STATISTICS: [Rpc; 3] = [
     Rpc::ListContainerStats,
     Rpc::ListPodSandboxStats,
@@ -313,12 +329,13 @@ pub const STATISTICS: [Rpc; 3] = [
 pub const MAX_SINGLED_OUT: usize = 2;
 
 impl ProbeFacts {
-    /// The calls that are kept, and those during which the runtime went away.
+    /// The calls that are kept, and those during which the connection was lost.
     pub fn all(&self) -> impl Iterator<Item = &Probe> {
         self.calls.iter().chain(self.went_away.calls())
     }
 
-    /// Whether the runtime has gone while it was asked, and is back: only its version is known.
+    /// Whether the connection was lost each time that calls were made, and the runtime is reachable again:
+    /// only its version is known.
     pub fn is_interrupted(&self) -> bool {
         let is_back = self.outcome(Rpc::Version) == Some(Outcome::Ok);
         is_back && matches!(self.went_away, WentAway::EachTime(_))
@@ -342,7 +359,7 @@ impl ProbeFacts {
             .filter(move |probe| probe.call == call && probe.id.is_some() && probe.end == End::Hung)
     }
 
-    /// How other calls end, if `Version` hangs.
+    /// How other calls end; `None` if `Version` does not hang.
     pub fn while_version_hangs(&self) -> Option<OtherCalls> {
         let hangs = self.outcome(Rpc::Version) == Some(Outcome::Hung);
         hangs.then_some(match self.besides_version {
@@ -363,7 +380,8 @@ impl ProbeFacts {
         others.is_some_and(|others| others != OtherCalls::Answered)
     }
 
-    /// Whether the runtime answers other calls: then one that hangs is about its container.
+    /// Whether the runtime answers other calls, so that a call that hangs is evidence against its
+    /// container.
     pub fn may_blame_one(&self) -> bool {
         let is_version_answered = self.outcome(Rpc::Version) == Some(Outcome::Ok);
         is_version_answered || self.while_version_hangs() == Some(OtherCalls::Answered)
@@ -376,13 +394,13 @@ impl ProbeFacts {
         unmet.find(|condition| condition.kind == kind)
     }
 
-    /// Whether it reports the name containerd.
+    /// Whether the runtime reports the name containerd.
     pub fn is_containerd(&self) -> bool {
         let runtime = self.runtime.as_ref();
         runtime.is_some_and(|runtime| &*runtime.name == "containerd")
     }
 
-    /// Whether it reports the name of CRI-O. One that reports no name is known by its socket.
+    /// Whether the runtime reports the name of CRI-O, or reports no name and has the socket of CRI-O.
     pub fn is_crio(&self) -> bool {
         match &self.runtime {
             Some(runtime) => &*runtime.name == "cri-o",
@@ -408,17 +426,15 @@ impl ProbeFacts {
         let others = self.cost(call);
         let is_answered = others.is_some_and(|cost| cost.count > 0) || self.agent.is_some();
         let slowest = others.map_or(0.0, |cost| cost.max);
-        let hung = self.hung(call);
-        let out: Vec<&Probe> = hung
-            .filter(|probe| is_answered && probe.seconds > slowest)
-            .collect();
-        match out.len() > MAX_SINGLED_OUT {
-            true => Vec::new(),
-            false => out,
+        let mut hung: Vec<&Probe> = self.hung(call).collect();
+        hung.retain(|probe| is_answered && probe.seconds > slowest);
+        if hung.len() > MAX_SINGLED_OUT {
+            hung.clear();
         }
+        hung
     }
 
-    /// Whether the runtime may be containerd: it is no other known one.
+    /// Whether the runtime may be containerd: it is not known to be another runtime.
     pub fn may_be_containerd(&self) -> bool {
         let runtime = self.runtime.as_ref();
         let is_docker = |name: &str| matches!(name, "docker" | "cri-dockerd");

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 pub struct Stacks {
     /// How many there are.
     pub goroutines: u64,
-    /// The function of the one that is probably blocks the others.
+    /// The function of the goroutine that probably blocks the others.
     pub holder: Option<String>,
-    /// Why it is taken for that.
+    /// Why that goroutine was chosen.
     pub why: Option<String>,
 }

@@ -1,5 +1,5 @@
-//! What the runtime's state directories contain about running containers: it can be read even
-//! if no call is answered.
+//! The running containers according to the runtime's state directories, which can be read even if no
+//! call is answered.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,8 +11,8 @@ use causes::finding::PodName;
 pub struct Task {
     /// Its id.
     pub id: String,
-    /// Its first process, which is a child of its shim. One that is being created has none yet, and of one
-    /// that has ended the runtime keeps no record.
+    /// Its first process, which is a child of its shim. A container that is being created has none yet, and
+    /// of one that has ended the runtime keeps no record.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub init: Option<u32>,
     /// Its conmon, if the runtime has one for each container.
@@ -30,7 +30,7 @@ pub struct Task {
     /// Its first process runs, and for seconds the runtime did not list it.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub unlisted: bool,
-    /// The runtime lists it as running although its sandbox is not ready any more.
+    /// The runtime lists it as running, although its sandbox is no longer ready.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub sandbox_ended: bool,
     /// The runtime listed it as ended, and seconds later its process `init` still ran.

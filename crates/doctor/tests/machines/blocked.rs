@@ -1,4 +1,4 @@
-//! Files of processes that never return: each costs itself and nothing else.
+//! Files of processes of which a read never returns: each costs one fact and nothing else.
 
 use std::time::{Duration, Instant};
 
@@ -9,10 +9,10 @@ use doctor::facts::host::Process;
 
 use crate::built::{Machine, Task};
 
-/// As the step of a real collection has it.
+/// The limit for a step of a real collection.
 const STEP: Duration = Duration::from_secs(5);
 
-/// All that is read of a process, each by its own read.
+/// The files that are read of a process.
 const FILES: [&str; 6] = [
     "stat",
     "status",
@@ -88,7 +88,7 @@ fn twenty_files_that_never_return_cost_those_twenty_facts() {
 }
 
 #[test]
-fn where_a_lock_keeps_all_of_a_kind_the_rest_is_still_read() {
+fn if_all_files_of_a_kind_never_return_the_others_are_still_read() {
     let machine = (1000..1060).fold(with_tasks(60), |machine, pid| {
         machine.blocked(&format!("proc/{pid}/cgroup"))
     });
@@ -98,7 +98,7 @@ fn where_a_lock_keeps_all_of_a_kind_the_rest_is_still_read() {
     assert!(gaps.iter().all(|gap| gap.file.ends_with("/cgroup")));
     assert_eq!(seen.host.gaps.processes, 0);
     assert_eq!(process(&seen, 1059).thread_count, 1);
-    // A judge that needs the groups of processes cannot say that the cause is absent.
+    // A judge that needs the control groups of processes cannot rule out its cause.
     let diagnosis = diagnose(&seen, |cause| cause == Cause::RuncInitFrozen);
     let why = &diagnosis.not_checked[0].why;
     assert!(why.contains("/cgroup: the kernel did not return"), "{why}");

@@ -1,4 +1,4 @@
-//! Builds a machine: a healthy node of Kubernetes, and what a test changes of it.
+//! Builds a machine: a healthy Kubernetes node, and the changes that a test makes to it.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -44,7 +44,7 @@ pub struct Task {
     pub ticks: u64,
     /// Nanoseconds on the run queue.
     pub delay: u64,
-    /// How often it has run.
+    /// The number of its context switches.
     pub switches: u64,
 }
 
@@ -131,7 +131,7 @@ fn write(path: &Path, text: &str) {
     fs::write(path, text).expect("to write");
 }
 
-/// The kubelet's unit, which systemd has restarted so often.
+/// The kubelet's unit, with this number of restarts by systemd.
 pub fn kubelet(restarts: u32) -> Service {
     Service {
         unit: "kubelet.service".to_owned(),
@@ -150,7 +150,7 @@ fn containerd() -> Service {
     }
 }
 
-/// A machine, at the first look and at the second.
+/// A machine, and what differs in the second sample.
 pub struct Machine {
     folder: TempDir,
     later: BTreeMap<PathBuf, String>,
@@ -161,20 +161,11 @@ pub struct Machine {
 
 /// A call that was answered after this many seconds.
 pub fn answered(call: Rpc, seconds: f64) -> Probe {
-    Probe {
-        call,
-        id: None,
-        end: End::Answered,
-        seconds,
-        by_agent: false,
-        bytes: None,
-        pod: None,
-        container: None,
-    }
+    Probe::new(call, End::Answered, seconds)
 }
 
 impl Machine {
-    /// A node on which all is well.
+    /// A healthy node.
     pub fn healthy() -> Self {
         let machine = Self {
             folder: tempfile::tempdir().expect("a folder"),
@@ -225,8 +216,8 @@ impl Machine {
         self
     }
 
-    /// With a program that is this script. A process of its own writes it: a file that is
-    /// open for writing, in whatever process was started meanwhile, cannot be executed.
+    /// With a program that is this script. Another process writes it, because a file that is open for writing
+    /// cannot be executed, and a process that a test starts meanwhile would inherit the open file.
     pub fn program(self, path: &str, script: &str) -> Self {
         let machine = self.file("script", script);
         let target = machine.path(path);
@@ -242,7 +233,7 @@ impl Machine {
         machine
     }
 
-    /// With this file as the second look finds it.
+    /// With this content of a file in the second sample.
     pub fn later(mut self, path: &str, text: &str) -> Self {
         self.later.insert(path.into(), text.to_owned());
         self
@@ -260,7 +251,7 @@ impl Machine {
         self
     }
 
-    /// A task as the second look finds it.
+    /// With this task in the second sample.
     pub fn task_later(mut self, task: Task) -> Self {
         self.later_tasks.push(task);
         self
@@ -271,13 +262,13 @@ impl Machine {
         self
     }
 
-    /// With a change of what its runtime answers, and of which runtime it is.
+    /// With a change of what its runtime is and answers.
     pub fn asked(mut self, change: impl FnOnce(&mut ProbeFacts)) -> Self {
         change(&mut self.probes);
         self
     }
 
-    /// With a runtime that makes its clients wait.
+    /// With a runtime that answers slowly.
     pub fn suffering(mut self) -> Self {
         self.probes.calls[1].seconds = 3.2;
         self
@@ -297,7 +288,8 @@ impl Machine {
         machine
     }
 
-    /// What is collected of it; a second passes by the second files being put in place.
+    /// The facts that are collected. Between the samples, the later files replace the first ones, and a second
+    /// is said to have passed.
     pub fn facts(&self) -> NodeFacts {
         self.facts_within(Host::at("/").step)
     }
@@ -319,10 +311,11 @@ impl Machine {
             }
             Duration::from_secs(1)
         });
-        // A bus is no folder (without any, it is as it was collected), and how full the disk below the folder is, is not this machine's.
+        // A directory contains no bus, so the test's facts replace the collected ones, unless they are empty.
         if self.bus != BusFacts::default() {
             host.bus = self.bus.clone();
         }
+        // The disk below the directory may be full, which is not a property of this machine.
         for root in &mut host.filesystems {
             if let Fact::Known { value, .. } = root {
                 value.bytes_available = value.bytes;
@@ -341,7 +334,7 @@ impl Machine {
         }
     }
 
-    /// What this cause says of it.
+    /// The findings of this cause.
     #[track_caller]
     pub fn findings(&self, cause: Cause) -> Vec<Finding> {
         let diagnosis = diagnose(&self.facts(), |wanted| wanted == cause);
@@ -368,14 +361,14 @@ impl Machine {
     }
 }
 
-/// Whether some piece of the evidence holds the text.
+/// Asserts that some evidence contains the text.
 #[track_caller]
 pub fn shows(finding: &Finding, text: &str) {
     let held = finding.evidence.iter().any(|line| line.contains(text));
     assert!(held, "{text:?} is not in {:?}", finding.evidence);
 }
 
-/// Whether the first advice holds the text.
+/// Asserts that the first advice contains the text.
 #[track_caller]
 pub fn advises(finding: &Finding, text: &str) {
     let first = &finding.advice[0];

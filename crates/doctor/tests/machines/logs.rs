@@ -1,4 +1,4 @@
-//! What the kubelet and the runtime have logged: in the journal, or in files.
+//! Log lines of the kubelet and the runtime, in the journal or in files.
 
 use std::time::{Duration, Instant};
 
@@ -20,7 +20,7 @@ fn minutes_ago(minutes: u64, text: &str) -> String {
     format!("{time} node-1 kubelet[2210]: E1112 09:14:02.120034    2210 {text}")
 }
 
-/// A machine with this journal, the newest line first as journalctl is asked for it.
+/// A machine with this journal. journalctl is called with `--reverse`, so the newest line is first.
 fn journal(lines: &[String]) -> Machine {
     let lines: Vec<&str> = lines.iter().rev().map(String::as_str).collect();
     let script = format!("#!/bin/sh\ncat <<'END'\n{}\nEND\n", lines.join("\n"));
@@ -41,7 +41,7 @@ fn diagnosis(machine: &Machine) -> Diagnosis {
 }
 
 #[test]
-fn the_last_error_of_a_kubelet_that_does_not_run_is_beside_what_systemd_reports() {
+fn the_last_error_of_a_kubelet_that_does_not_run_is_evidence_besides_what_systemd_reports() {
     let machine = journal(&[minutes_ago(1, LAST_WORDS)])
         .without("proc/600")
         .bus(|bus| {
@@ -64,7 +64,7 @@ fn the_last_error_of_a_kubelet_that_does_not_run_is_beside_what_systemd_reports(
 }
 
 #[test]
-fn what_a_log_reports_and_is_not_so_any_more_is_past() {
+fn a_logged_problem_that_has_ended_is_past() {
     let machine = journal(&[minutes_ago(12, LAST_WORDS)]);
     let diagnosis = diagnosis(&machine);
     assert_ne!(diagnosis.verdict, NodeVerdict::Problem);
@@ -82,7 +82,7 @@ fn what_a_log_reports_and_is_not_so_any_more_is_past() {
 }
 
 #[test]
-fn lines_that_no_rule_is_about_and_lines_that_are_too_old_are_not_kept() {
+fn lines_that_match_no_rule_or_are_too_old_are_not_kept() {
     let lines = [
         minutes_ago(20, LAST_WORDS),
         minutes_ago(2, "kubelet.go:1234] nothing to see"),

@@ -1,6 +1,5 @@
-//! Machines that are folders of files, as they were seen on nodes that fell, each beside
-//! the same machine in health. Nothing here runs but scripts in the place of rpm; what
-//! really runs is in `provoked`.
+//! Machines that are directories of files, as found on nodes that became NotReady, each compared with a healthy
+//! machine. Only scripts in place of programs such as `rpm` are run. Tests with real faults are in `provoked`.
 
 mod blocked;
 mod built;

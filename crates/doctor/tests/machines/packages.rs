@@ -1,4 +1,4 @@
-//! Packages, by what rpm says of them.
+//! Packages, according to rpm.
 
 use std::time::{Duration, Instant};
 
@@ -22,7 +22,7 @@ fn versions(machine: &Machine) -> VersionFacts {
 }
 
 #[test]
-fn a_package_that_rpm_knows_decides_whether_the_serial_numbers_are_a_danger() {
+fn the_version_of_a_package_decides_whether_the_serial_numbers_may_overflow() {
     for (package, confidence) in [
         ("219-62.el7_6.7", Some(Confidence::Certain)),
         ("219-62.el7_6.8", None),
@@ -41,8 +41,8 @@ fn a_package_that_rpm_knows_decides_whether_the_serial_numbers_are_a_danger() {
 }
 
 #[test]
-fn rpm_is_asked_once_by_names_without_privileges_and_without_our_environment() {
-    // The script returns what it was given as versions.
+fn rpm_is_run_once_without_privileges_and_without_the_environment() {
+    // The script returns its user and its environment as versions.
     let script = r#"
         [ "$1 $2 $3" = '-q --qf %{NAME}\t%{EVR}\n' ] || exit 1
         for name in "$@"; do [ "$name" = systemd ] && printf 'systemd\t219-67.el7\n'; done
@@ -61,7 +61,7 @@ fn rpm_is_asked_once_by_names_without_privileges_and_without_our_environment() {
 }
 
 #[test]
-fn an_rpm_that_hangs_is_ended_with_all_that_it_has_started() {
+fn an_rpm_that_hangs_is_ended_with_all_processes_that_it_has_started() {
     let mark = format!("4242.{}", std::process::id());
     let machine = rpm(&format!("trap '' TERM; sleep {mark} & wait; sleep {mark}"));
     let start = Instant::now();
@@ -75,14 +75,14 @@ fn an_rpm_that_hangs_is_ended_with_all_that_it_has_started() {
     assert_eq!(why.to_string(), "rpm did not answer within 3s");
     let left = std::fs::read_dir("/proc").expect("/proc").flatten();
     let left = left.filter(|entry| {
-        let said = std::fs::read_to_string(entry.path().join("cmdline"));
-        said.is_ok_and(|said| said.starts_with("sleep") && said.contains(&mark))
+        let command = std::fs::read_to_string(entry.path().join("cmdline"));
+        command.is_ok_and(|command| command.starts_with("sleep") && command.contains(&mark))
     });
     assert_eq!(left.count(), 0);
 }
 
 #[test]
-fn an_rpm_that_says_anything_without_end_is_heard_for_so_long() {
+fn the_output_of_rpm_is_limited() {
     for script in ["exec cat /dev/zero", "exec yes 'systemd 1' >&2"] {
         let start = Instant::now();
         let versions = versions(&rpm(script));
@@ -94,13 +94,13 @@ fn an_rpm_that_says_anything_without_end_is_heard_for_so_long() {
         let why = versions.packages.why().expect("no packages");
         assert!(why.to_string().len() < 300, "{why}");
     }
-    // The output before the flood is not lost.
+    // The output up to the limit is used.
     let flooded = versions(&rpm("printf 'systemd\\t252-1\\n'; exec yes"));
     assert_eq!(flooded.package("systemd"), Some("252-1"));
 }
 
 #[test]
-fn nothing_is_executed_where_an_exec_may_wait_for_a_permission() {
+fn nothing_is_executed_while_an_exec_may_wait_for_permission() {
     let waits = Task::new(700, 1, "cat").blocked_in("fanotify_handle_event");
     let machine = rpm("printf 'systemd\\t252-1\\n'").task(&waits);
     let versions = versions(&machine);
@@ -113,7 +113,7 @@ fn nothing_is_executed_where_an_exec_may_wait_for_a_permission() {
 }
 
 #[test]
-fn an_rpm_that_cannot_be_started_or_is_not_there_says_why() {
+fn packages_are_missing_with_a_reason_if_rpm_cannot_be_started_or_does_not_exist() {
     let broken = versions(
         &Machine::healthy()
             .without("var/lib/dpkg")
@@ -124,7 +124,7 @@ fn an_rpm_that_cannot_be_started_or_is_not_there_says_why() {
     let none = versions(&Machine::healthy().without("var/lib/dpkg"));
     let why = none.packages.why().expect("no packages");
     assert_eq!(why.to_string(), "no list of packages was found");
-    // Where dpkg keeps the packages, rpm is a stranger.
+    // If dpkg has packages, rpm is not used.
     let script = "#!/bin/sh\nprintf 'systemd\\t1-1\\n'\n";
     let both = versions(&Machine::healthy().program("usr/bin/rpm", script));
     assert_eq!(both.package("systemd"), Some("252.39-1~deb12u1"));

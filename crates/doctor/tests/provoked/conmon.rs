@@ -11,7 +11,7 @@ use causes::finding::Finding;
 use cri::{Endpoint, Rpc};
 use doctor::collect::host::Host;
 use doctor::collect::observation::OwnEngine;
-use doctor::collect::probes::{Asking, Probing};
+use doctor::collect::probes::{Probing, Target};
 use doctor::facts::host::{CgroupPath, Process};
 use doctor::facts::probes::Outcome;
 use doctor::facts::{Fact, HostFacts, NodeFacts, ProbeFacts};
@@ -68,7 +68,7 @@ impl Node {
     }
 
     fn probing(&self) -> Probing<OwnEngine> {
-        let asking = Asking {
+        let target = Target {
             endpoint: Endpoint::new(self.run.path().join("crio/crio.sock")),
             proc: "/proc".into(),
             run: self.run.path().into(),
@@ -77,13 +77,13 @@ impl Node {
             until: Instant::now() + Duration::from_secs(25),
         };
         let environment = Environment {
-            endpoint: asking.endpoint.to_string().into(),
+            endpoint: target.endpoint.to_string().into(),
             clock: system_clock(),
             observer: Arc::new(NoObserver),
             ids: no_ids(),
             kernel: None,
         };
-        Probing::with_own_engine(asking, environment)
+        Probing::with_own_engine(target, environment)
     }
 
     /// What is said of shims and conmons.

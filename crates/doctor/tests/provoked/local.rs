@@ -1,4 +1,4 @@
-//! This machine, and what a test may make on it.
+//! The machine on which the tests run, and what a test may create on it.
 
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -15,13 +15,13 @@ use doctor::diagnosis::diagnose;
 use doctor::facts::{NodeFacts, ProbeFacts};
 use pleg::model::wall_time::WallTime;
 
-/// Says that a test shows nothing here, and why: past the harness, which shows only what
-/// failing tests print.
+/// Prints why a test is skipped, directly to standard error, because the test harness shows only the output of
+/// failing tests.
 pub fn skipped(why: &str) {
     let _ = writeln!(std::io::stderr(), "SKIPPED: {why}");
 }
 
-/// What is seen of this machine.
+/// The facts of this machine, without those of a runtime.
 pub fn facts(host: &Host) -> NodeFacts {
     let mut helpers = Helpers::threads(3).expect("threads");
     let start = Instant::now();
@@ -36,12 +36,12 @@ pub fn facts(host: &Host) -> NodeFacts {
     }
 }
 
-/// What a cause says of it.
+/// The findings of a cause.
 pub fn findings(facts: &NodeFacts, cause: Cause) -> Vec<Finding> {
     diagnose(facts, |wanted| wanted == cause).findings
 }
 
-/// What a cause says of this machine about this process.
+/// The finding of a cause whose culprit is this process.
 pub fn about(facts: &NodeFacts, cause: Cause, pid: u32) -> Option<Finding> {
     let mut found = findings(facts, cause).into_iter();
     found.find(|finding| finding.culprit.pid == Some(pid))
@@ -51,14 +51,14 @@ pub fn about(facts: &NodeFacts, cause: Cause, pid: u32) -> Option<Finding> {
 pub struct Running(pub Child);
 
 impl Running {
-    /// A shell under another name that goes on with `script`.
+    /// A shell that takes the name `name` and then runs `script`.
     pub fn shell(name: &str, script: &str) -> Self {
         Self::saying(&format!(
             "printf '%s' '{name}' > /proc/self/comm; echo ready >&2; {script}"
         ))
     }
 
-    /// A shell whose script says itself when it is ready.
+    /// A shell whose script prints a line to standard error when it is ready.
     pub fn saying(script: &str) -> Self {
         let mut child = Command::new("sh")
             .args(["-c", script])

@@ -1,5 +1,5 @@
-//! Faults that are really made, in control groups, limits and mounts of the test's own:
-//! the machine around it notices nothing. Where one cannot be made, that is said aloud.
+//! Real faults, in control groups, limits and mounts that the test creates, so that the rest of the machine is
+//! not affected. If a fault cannot be caused here, the test prints that it was skipped.
 
 mod agent;
 mod booted;

@@ -112,7 +112,7 @@ fn only(root: PathBuf) -> Host {
 }
 
 #[test]
-fn a_file_system_is_well_until_its_room_or_its_inodes_are_used_up() {
+fn a_file_system_without_free_space_or_inodes_is_full() {
     let Some(room) = Mount::small() else {
         return;
     };
@@ -140,17 +140,17 @@ fn a_file_system_is_well_until_its_room_or_its_inodes_are_used_up() {
 }
 
 #[test]
-fn a_helper_process_is_asked_and_one_that_ended_is_passed_over() {
+fn a_helper_process_answers_and_one_that_has_exited_is_skipped() {
     use doctor::collect::helper::Helpers;
     let shell = |script: &str| {
         let mut command = std::process::Command::new("sh");
         command.args(["-c", script]);
         Helper::process(command).expect("a process")
     };
-    // Whatever it is asked, this one answers the same.
+    // A helper that gives this answer to each request.
     let talks = shell(
         "while read line; do \
-         echo '{\"missing\":{\"kind\":\"other\",\"message\":\"out of order\"}}'; done",
+         echo '{\"Err\":{\"kind\":\"other\",\"message\":\"out of order\"}}'; done",
     );
     let gone = shell("exit 0");
     std::thread::sleep(std::time::Duration::from_millis(200));

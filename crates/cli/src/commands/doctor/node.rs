@@ -9,7 +9,7 @@ use cri::Endpoint;
 use doctor::collect::helper;
 use doctor::collect::observation::Source;
 use doctor::collect::observed::Observed;
-use doctor::collect::probes::{Asking, DumpGoroutines, Probing};
+use doctor::collect::probes::{DumpGoroutines, Probing, Target};
 use doctor::facts::{NodeFacts, ProbeFacts};
 use doctor::limits::LOGS_OF;
 use pleg::model::wall_time::system_clock;
@@ -35,8 +35,8 @@ pub(super) struct What {
 }
 
 impl What {
-    fn asking(&self, endpoint: Endpoint, until: Instant) -> Asking {
-        Asking {
+    fn target(&self, endpoint: Endpoint, until: Instant) -> Target {
+        Target {
             endpoint,
             proc: "/proc".into(),
             run: "/run".into(),
@@ -86,15 +86,15 @@ async fn probes(what: &What, machine: &mut Machine, until: Instant) -> anyhow::R
         return Ok(ProbeFacts::default());
     };
     if let Some((client, _)) = agent.filter(|(_, status)| !status.costs.is_empty()) {
-        let asking = what.asking(endpoint.clone(), until);
-        let probing = Probing::with_agent(asking, Agent { client });
+        let target = what.target(endpoint.clone(), until);
+        let probing = Probing::with_agent(target, Agent { client });
         if let Some(probes) = observe(probing, machine).await {
             return Ok(probes);
         }
         tracing::warn!("the agent on this node has stopped: the runtime is observed without it");
     }
     let environment = endpoint::environment(&endpoint, KernelHints::Off);
-    let probing = Probing::with_own_engine(what.asking(endpoint, until), environment);
+    let probing = Probing::with_own_engine(what.target(endpoint, until), environment);
     Ok(observe(probing, machine).await.unwrap_or_default())
 }
 

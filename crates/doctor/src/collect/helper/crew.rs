@@ -1,4 +1,4 @@
-//! Reads many files, of which some may never return. One worker reads and is checked regularly. If
+//! Reads many files, although some reads may never return. One worker reads and is checked regularly. If
 //! a read does not return, the worker is abandoned, and the next one continues without that file.
 //!
 //! ```text
@@ -7,13 +7,17 @@
 //!               +-- hangs: abandoned, a new one starts <------+
 //! ```
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
+use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use serde::{Deserialize, Serialize};
+
+use crate::collect::host::text_of;
 use crate::facts::Missing;
 use crate::facts::host::{Gap, Gaps};
 
@@ -22,29 +26,30 @@ use crate::facts::host::{Gap, Gaps};
 /// as the reader.
 const MAX_CHECKS: u32 = 50;
 
-/// The same for a kind of file of which a read did not return before.
+/// The same for a kind of file (`stack`, `cgroup`) of which a read did not return before.
 const MAX_CHECKS_AGAIN: u32 = 10;
 
-/// If this many workers were abandoned, files of a kind that did not return are not read any more.
-const MAX_LEFT_PER_KIND: usize = 24;
+/// If this many workers are abandoned, files of a kind of which a read did not return are no longer read.
+const MAX_ABANDONED_PER_KIND: usize = 24;
 
-/// If this many workers were abandoned, nothing more is read.
-const MAX_LEFT: usize = 32;
+/// If this many workers are abandoned, nothing more is read.
+const MAX_ABANDONED: usize = 32;
 
 /// How often the worker is checked.
 const CHECK_INTERVAL: Duration = Duration::from_millis(10);
 
-/// Workers read small files, and many may be abandoned.
+/// The stack of a worker is small, because many may be abandoned.
 const STACK_BYTES: usize = 256 << 10;
 
-/// The results.
+/// What the jobs returned, and what could not be read.
+#[derive(Debug, Serialize, Deserialize)]
 pub(in crate::collect) struct Outcome<T> {
     pub done: Vec<T>,
     pub gaps: Gaps,
 }
 
-/// Reads each of `items` with `job`, until all are done or the time is over. If a job is started
-/// again, its first attempt does not count.
+/// Runs `job` for each of the `items`, until all are done or it is `until`. If the worker is abandoned during
+/// a job, the next one repeats it.
 pub(in crate::collect) fn read_all<I, T>(
     items: Vec<I>,
     until: Instant,
@@ -57,7 +62,7 @@ where
     let desk = Arc::new(Desk::default());
     let results = Arc::new(Mutex::new(Vec::new()));
     let (items, job) = (Arc::new(items), Arc::new(job));
-    let hire = |worker: usize| {
+    let start = |worker: usize| {
         let reads = Reads {
             desk: desk.clone(),
             worker,
@@ -67,17 +72,14 @@ where
         let work = move || reads.work(&items, &*job, &results);
         builder.stack_size(STACK_BYTES).spawn(work).is_ok()
     };
-    let mut is_hired = hire(0);
+    let mut is_started = start(0);
     let mut board = desk.board();
-    loop {
-        if board.next == items.len() && is_hired {
-            break;
-        }
+    while board.next < items.len() {
         if board.is_stuck() {
-            board.leave();
-            is_hired = board.left.len() < MAX_LEFT && hire(board.worker);
+            board.abandon_worker();
+            is_started = board.abandoned.len() < MAX_ABANDONED && start(board.worker);
         }
-        if !is_hired || Instant::now() >= until {
+        if !is_started || Instant::now() >= until {
             break;
         }
         let waited = desk.changed.wait_timeout(board, CHECK_INTERVAL);
@@ -86,7 +88,7 @@ where
             *checks += 1;
         }
     }
-    // Workers that are still reading find that their results are not needed.
+    // Workers that are still reading end, because none of them is the current one.
     board.worker = usize::MAX;
     let mut gaps = std::mem::take(&mut board.gaps);
     gaps.processes = items.len() - board.next;
@@ -95,6 +97,7 @@ where
     Outcome { done, gaps }
 }
 
+/// What the workers and the checking thread share.
 #[derive(Default)]
 struct Desk {
     board: Mutex<Board>,
@@ -107,11 +110,11 @@ struct Board {
     worker: usize,
     /// The first item that is not done.
     next: usize,
-    /// The file that it reads, and at how many checks in a row.
+    /// The file that the current worker reads, and for how many checks in a row.
     reading: Option<(PathBuf, u32)>,
-    /// The abandoned workers that have not returned, with the file that they read.
-    left: BTreeMap<usize, PathBuf>,
-    /// Files that did not return.
+    /// The abandoned workers whose read has not returned.
+    abandoned: HashSet<usize>,
+    /// Files of which a read did not return.
     blocked: HashSet<PathBuf>,
     gaps: Gaps,
 }
@@ -141,15 +144,15 @@ impl Board {
         self.blocked.iter().any(|other| other.file_name() == kind)
     }
 
-    /// Abandons the worker and the file that it reads.
-    fn leave(&mut self) {
+    /// Abandons the current worker and the file that it reads.
+    fn abandon_worker(&mut self) {
         if let Some((path, _)) = self.reading.take() {
             self.gaps.add(Gap {
                 file: path.display().to_string(),
                 why: Missing::blocked(CHECK_INTERVAL * self.max_checks(&path)),
             });
-            self.blocked.insert(path.clone());
-            self.left.insert(self.worker, path);
+            self.blocked.insert(path);
+            self.abandoned.insert(self.worker);
         }
         self.worker += 1;
     }
@@ -167,24 +170,24 @@ impl Reads {
         self.announce(path)?;
         let read = read();
         let mut board = self.desk.board();
-        match board.worker == self.worker {
-            true => board.reading = None,
-            false => return Err(self.come_back(&mut board)),
-        }
+        self.check_current(&mut board)?;
+        board.reading = None;
         Ok(read?)
     }
 
-    /// Announces the read of a path, repeatedly if it takes several steps.
+    /// The text of a file. Opening it may block as well.
+    pub fn text(&self, path: &Path) -> Result<String, Missing> {
+        self.at(path, || text_of(File::open(path)?))
+    }
+
+    /// Announces the read of a path.
     fn announce(&self, path: &Path) -> Result<(), Missing> {
         let mut board = self.desk.board();
-        if board.worker != self.worker {
-            return Err(self.come_back(&mut board));
-        }
-        let is_refused = board.left.len() >= MAX_LEFT_PER_KIND && board.is_of_blocked_kind(path);
+        self.check_current(&mut board)?;
         if board.blocked.contains(path) {
             return Err(Missing::blocked(CHECK_INTERVAL * MAX_CHECKS));
         }
-        if is_refused {
+        if board.abandoned.len() >= MAX_ABANDONED_PER_KIND && board.is_of_blocked_kind(path) {
             let why = "it was not read, because reads of this file did not return for other \
                        processes";
             board.gaps.add(Gap {
@@ -197,9 +200,13 @@ impl Reads {
         Ok(())
     }
 
-    fn come_back(&self, board: &mut Board) -> Missing {
-        board.left.remove(&self.worker);
-        "another worker is reading it".into()
+    /// Fails if this worker was abandoned.
+    fn check_current(&self, board: &mut Board) -> Result<(), Missing> {
+        if board.worker == self.worker {
+            return Ok(());
+        }
+        board.abandoned.remove(&self.worker);
+        Err("another worker is reading it".into())
     }
 
     fn work<I, T>(
@@ -243,10 +250,10 @@ mod tests {
         })
     }
 
-    fn folder(well: usize, stuck: usize) -> (tempfile::TempDir, Vec<String>) {
+    fn folder(readable: usize, stuck: usize) -> (tempfile::TempDir, Vec<String>) {
         let folder = tempfile::tempdir().expect("a folder");
         let mut names = Vec::new();
-        for number in 0..well.max(stuck) {
+        for number in 0..readable.max(stuck) {
             if number < stuck {
                 let name = format!("stuck-{number}");
                 let path = folder.path().join(&name);
@@ -255,8 +262,8 @@ mod tests {
                 rustix::fs::mknodat(rustix::fs::CWD, &path, fifo, mode, 0).expect("a pipe");
                 names.push(name);
             }
-            if number < well {
-                let name = format!("well-{number}");
+            if number < readable {
+                let name = format!("readable-{number}");
                 std::fs::write(folder.path().join(&name), &name).expect("to write");
                 names.push(name);
             }
@@ -265,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn a_read_that_never_returns_costs_itself_alone() {
+    fn a_read_that_never_returns_costs_only_that_file() {
         for stuck in [1, 12] {
             let (folder, names) = folder(100, stuck);
             let outcome = read(folder.path(), &names, Duration::from_secs(20));
@@ -282,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_read_until_the_deadline_is_kept_and_the_rest_counted() {
+    fn what_was_read_until_the_deadline_is_kept_and_the_rest_is_counted() {
         let until = Instant::now() + Duration::from_millis(200);
         let outcome = read_all((0..1000).collect(), until, |_, number: &u32| {
             thread::sleep(Duration::from_millis(5));

@@ -1,9 +1,9 @@
-//! Reads that may block in the kernel are made by helpers, which were started before
-//! anything else was touched: a process whose thread sleeps uninterruptibly cannot end,
-//! and on some nodes nothing new can be executed.
+//! Helpers make the reads that may block in the kernel. They are processes, because a process whose thread
+//! sleeps uninterruptibly cannot end, and they are started before anything is read, because on some nodes
+//! no new program can be executed.
 //!
-//! A request is a line of JSON, and so is its answer. A helper that misses a deadline is
-//! given up; the next one is asked.
+//! A request is a line of JSON, and so is its answer. A helper that misses a deadline is abandoned, and the
+//! next one is used.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Write};
@@ -13,9 +13,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::Duration;
 
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
 
 use crate::facts::Missing;
 
@@ -24,11 +22,11 @@ mod crew;
 mod request;
 
 pub(crate) use answer::{CgroupWalk, FanotifyMarks};
-pub(in crate::collect) use crew::{Reads, read_all};
+pub(in crate::collect) use crew::{Outcome, Reads, read_all};
 pub(in crate::collect) use request::Request;
 
-/// Answers requests until there are none. The command line calls it, behind a hidden
-/// argument, with its standard input and output.
+/// Answers requests until their end. A hidden subcommand of the program calls it with its standard input
+/// and output.
 pub fn serve(requests: impl BufRead, mut answers: impl Write) -> io::Result<()> {
     for line in requests.lines() {
         let line = line?;
@@ -36,24 +34,13 @@ pub fn serve(requests: impl BufRead, mut answers: impl Write) -> io::Result<()> 
             Ok(request) => request.answer(),
             Err(error) => Err(error.to_string().into()),
         };
-        let line = match answer {
-            Ok(value) => serde_json::json!({ "ok": value }),
-            Err(why) => serde_json::json!({ "missing": why }),
-        };
-        writeln!(answers, "{line}")?;
+        writeln!(answers, "{}", serde_json::to_string(&answer)?)?;
         answers.flush()?;
     }
     Ok(())
 }
 
-#[derive(Deserialize)]
-struct Line {
-    #[serde(default)]
-    ok: Value,
-    missing: Option<Missing>,
-}
-
-/// A helper: a process or, in tests, a thread that reads.
+/// A helper: a process or, where none can be started, a thread.
 pub struct Helper {
     requests: Box<dyn Write + Send>,
     answers: Receiver<io::Result<String>>,
@@ -74,8 +61,8 @@ impl Helper {
         Self::new(requests, BufReader::new(answers), Some(child))
     }
 
-    /// A thread of this process: it keeps deadlines, but if it blocks in the kernel, this
-    /// process cannot end.
+    /// A thread of this process. Deadlines are kept, but if it blocks in the kernel, this process cannot
+    /// end.
     pub fn thread() -> io::Result<Self> {
         let (ours, theirs) = UnixStream::pair()?;
         let answers = BufReader::new(theirs.try_clone()?);
@@ -107,21 +94,18 @@ impl Helper {
         })
     }
 
-    fn ask(&mut self, request: &str, limit: Duration) -> Result<String, Lost> {
-        writeln!(self.requests, "{request}")
-            .and_then(|()| self.requests.flush())
-            .map_err(|_| Lost::Ended)?;
-        match self.answers.recv_timeout(limit) {
-            Ok(Ok(line)) => Ok(line),
-            Ok(Err(_)) | Err(RecvTimeoutError::Disconnected) => Err(Lost::Ended),
-            Err(RecvTimeoutError::Timeout) => Err(Lost::Blocked(limit)),
-        }
+    /// The line that answers a request. A helper that has exited is `Disconnected`.
+    fn ask(&mut self, request: &str, limit: Duration) -> Result<String, RecvTimeoutError> {
+        let sent = writeln!(self.requests, "{request}").and_then(|()| self.requests.flush());
+        sent.map_err(|_| RecvTimeoutError::Disconnected)?;
+        let line = self.answers.recv_timeout(limit)?;
+        line.map_err(|_| RecvTimeoutError::Disconnected)
     }
 }
 
 impl Drop for Helper {
     fn drop(&mut self) {
-        // A wait for a process that sleeps uninterruptibly might never return.
+        // Waiting for a process that sleeps uninterruptibly might never return.
         if let Some(child) = &mut self.child {
             let _ = child.kill();
             let _ = child.try_wait();
@@ -132,11 +116,6 @@ impl Drop for Helper {
 /// All helpers are blocked or have exited.
 const NONE_LEFT: &str = "no helper process is left to read it";
 
-enum Lost {
-    Blocked(Duration),
-    Ended,
-}
-
 /// The helpers of one collection.
 #[derive(Default)]
 pub struct Helpers {
@@ -146,7 +125,7 @@ pub struct Helpers {
 }
 
 impl Helpers {
-    /// These.
+    /// A collection with these helpers.
     pub fn new(helpers: Vec<Helper>) -> Self {
         Self {
             waiting: helpers,
@@ -154,14 +133,14 @@ impl Helpers {
         }
     }
 
-    /// One of them, for reads beside the others; none if it is the last.
-    pub(in crate::collect) fn one(&mut self) -> Self {
+    /// Takes one of them, for reads at the same time; none if it is the last.
+    pub(in crate::collect) fn take_one(&mut self) -> Self {
         let is_last = self.waiting.len() <= 1;
         let one = self.waiting.pop_if(|_| !is_last);
         Self::new(one.into_iter().collect())
     }
 
-    /// Threads of this process, for where no process can be started.
+    /// Threads of this process, for use where no process can be started.
     pub fn threads(count: usize) -> io::Result<Self> {
         let helpers = (0..count).map(|_| Helper::thread());
         helpers.collect::<io::Result<_>>().map(Self::new)
@@ -172,6 +151,7 @@ impl Helpers {
         !self.blocked.is_empty()
     }
 
+    /// The answer to a request. A helper that does not answer within `limit` is not used again.
     pub(in crate::collect) fn ask<T: DeserializeOwned>(
         &mut self,
         request: &Request,
@@ -183,18 +163,14 @@ impl Helpers {
             match helper.ask(&text, limit) {
                 Ok(line) => {
                     self.waiting.push(helper);
-                    let line: Line = serde_json::from_str(&line).map_err(failed)?;
-                    return match line.missing {
-                        Some(why) => Err(why),
-                        None => serde_json::from_value(line.ok).map_err(failed),
-                    };
+                    return serde_json::from_str(&line).map_err(failed)?;
                 }
-                Err(Lost::Blocked(limit)) => {
+                Err(RecvTimeoutError::Timeout) => {
                     self.blocked.push(helper);
                     return Err(Missing::blocked(limit));
                 }
-                // It was never asked.
-                Err(Lost::Ended) => {}
+                // It had exited before, so the request was not read.
+                Err(RecvTimeoutError::Disconnected) => {}
             }
         }
         Err(NONE_LEFT.into())
@@ -214,7 +190,7 @@ mod tests {
     use crate::facts::host::Filesystem;
 
     #[test]
-    fn a_helper_that_blocks_is_given_up_and_the_next_one_answers() {
+    fn a_helper_that_blocks_is_abandoned_and_the_next_one_answers() {
         let folder = tempfile::tempdir().expect("a folder");
         let root = folder.path().to_owned();
         let mut helpers = Helpers::threads(2).expect("threads");
@@ -224,8 +200,8 @@ mod tests {
             helpers.ask::<()>(&sleeping, limit),
             Err(Missing::blocked(limit))
         );
-        let asked = Request::Filesystem { path: root };
-        let answer = helpers.ask::<Filesystem>(&asked, Duration::from_secs(5));
+        let request = Request::Filesystem { path: root };
+        let answer = helpers.ask::<Filesystem>(&request, Duration::from_secs(5));
         assert!(answer.expect("an answer").bytes > 0);
         assert_eq!(
             helpers.ask::<()>(&sleeping, limit),
@@ -235,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_gets_an_error_and_does_not_end_the_helper() {
+    fn an_invalid_request_gets_an_error_and_does_not_end_the_helper() {
         let mut answers = Vec::new();
         serve(
             &b"nonsense\n{\"sleep\":{\"seconds\":0}}\n"[..],
@@ -244,7 +220,7 @@ mod tests {
         .expect("to serve");
         let answers = String::from_utf8(answers).expect("text");
         let lines: Vec<_> = answers.lines().collect();
-        assert!(lines[0].starts_with("{\"missing\""), "{answers}");
-        assert_eq!(lines[1], "{\"ok\":null}");
+        assert!(lines[0].starts_with("{\"Err\""), "{answers}");
+        assert_eq!(lines[1], "{\"Ok\":null}");
     }
 }

@@ -1,4 +1,4 @@
-//! What a helper can be asked.
+//! The requests to a helper.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -14,35 +14,35 @@ use crate::facts::Missing;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(in crate::collect) enum Request {
-    /// The free space of the file system of a local directory.
+    /// The free space of the file system that contains a directory.
     Filesystem { path: PathBuf },
     /// The kernel stack in this file: it takes a lock of the task.
     Stack { path: PathBuf },
-    /// The marks of a group of fanotify, from its `fdinfo`.
+    /// The marks of a fanotify group, from its `fdinfo`.
     Fanotify { path: PathBuf },
     /// Where a link leads; that of `/proc/PID/exe` takes a lock of the process.
     Link { path: PathBuf },
-    /// The version in a program of Go: opening a file may wait for a listener of fanotify.
+    /// The version in a Go executable: opening a file may wait for a fanotify listener.
     ProgramVersion { path: PathBuf },
     /// The versions of packages from rpm: starting a program may block, too.
     Rpm {
         program: PathBuf,
         packages: Vec<String>,
     },
-    /// What units have written to the journal since then, in seconds since 1970.
+    /// What units have written to the journal since a time, in seconds since 1970.
     Journal {
         program: PathBuf,
         units: Vec<String>,
         since: i64,
     },
-    /// The last lines of a file.
+    /// The last lines of a log file.
     Tail { path: PathBuf },
-    /// The hierarchies of control groups: some files take the kernel's lock of all of them.
+    /// A walk through the control groups: reading some of their files takes a lock that all of them share.
     Cgroups { proc: PathBuf, sys: PathBuf },
-    /// All processes, as far as they can be read within this time.
+    /// The first sample: all processes that can be read within this time.
     Census { proc: PathBuf, limit: Duration },
-    /// The same processes once more.
-    LookAgain {
+    /// The second sample: these processes once more.
+    SecondSample {
         proc: PathBuf,
         at: Vec<LookAt>,
         limit: Duration,
@@ -55,12 +55,12 @@ pub(in crate::collect) enum Request {
     },
     /// The table of unix sockets.
     UnixSockets,
-    /// Does nothing for this long, to test a blocked helper.
+    /// Does nothing for this long: a blocked helper, for tests.
     Sleep { seconds: u64 },
 }
 
 impl Request {
-    /// Reads it.
+    /// Makes the read, and returns its result as JSON.
     pub(super) fn answer(self) -> Result<Value, Missing> {
         match self {
             Self::Filesystem { path } => json(answer::filesystem(&path)),
@@ -76,8 +76,10 @@ impl Request {
             } => json(answer::journal(&program, &units, since)),
             Self::Tail { path } => json(answer::tail(&path)),
             Self::Cgroups { proc, sys } => json(Ok(answer::cgroups(&proc, &sys))),
-            Self::Census { proc, limit } => json(process::first_look(&proc, limit)),
-            Self::LookAgain { proc, at, limit } => json(Ok(process::second_look(proc, at, limit))),
+            Self::Census { proc, limit } => json(process::first_sample(&proc, limit)),
+            Self::SecondSample { proc, at, limit } => {
+                json(Ok(process::second_sample(proc, at, limit)))
+            }
             Self::Threads { proc, of, limit } => json(Ok(process::threads_of(proc, of, limit))),
             Self::UnixSockets => json(ipc::unix_sockets()),
             Self::Sleep { seconds } => {

@@ -1,6 +1,6 @@
-//! Whether the API server of the kubelet's kubeconfig answers, and accepts the kubelet: one request that
-//! only reads. With the client certificate it is for the lease that the kubelet renews, and without one
-//! for a path that all may read.
+//! Whether the API server of the kubelet's kubeconfig answers, and accepts the kubelet's client certificate.
+//! One request is made, which only reads: for the lease that the kubelet renews or, without a certificate,
+//! for a path that any client may read.
 
 use std::error::Error;
 use std::io::{self, ErrorKind};
@@ -17,7 +17,7 @@ use pleg::model::wall_time::WallTime;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{AlertDescription, ClientConfig, RootCertStore};
-use serde::Deserialize;
+use serde_json::Value;
 use tokio::net::TcpStream;
 use tokio::time::timeout;
 use tokio_rustls::TlsConnector;
@@ -30,7 +30,7 @@ use crate::limits::{API_SERVER, MAX_LEASE_BYTES};
 
 const HTTPS: u16 = 443;
 
-/// What the kubeconfig leads to.
+/// What the kubelet needs to report to its API server, according to its kubeconfig.
 pub(super) struct Reporting {
     pub(super) client_certificate: Fact<ClientCertificate>,
     pub(super) api_server: Fact<ApiServer>,
@@ -53,81 +53,68 @@ pub(super) fn ask(host: &Host) -> Reporting {
     let missing = Reporting::missing(&Missing::NotAsked);
     let credentials = config.credentials(host);
     let client_certificate = match &credentials {
-        Ok(credentials) => match credentials.certificate() {
-            Some(certificate) => Fact::known(certificate, &credentials.source),
-            None => Fact::missing("the file contains no certificate", &credentials.source),
-        },
+        Ok(credentials) => {
+            let certificate = credentials.certificate();
+            let certificate = certificate.ok_or("the file contains no certificate");
+            Fact::of(certificate, &credentials.source)
+        }
         Err(why) => Fact::missing(why, missing.client_certificate.source()),
     };
-    let source = missing.api_server.source();
     let node = client_certificate.value().and_then(|it| it.node.clone());
-    let shown = match (credentials, node) {
-        (Ok(credentials), Some(node)) => Ok((credentials, node)),
-        (Ok(_), None) => Err(Missing::from("the client certificate names no node")),
-        (Err(why), _) => Err(why),
-    };
-    let api_server = match server(host, &config, shown) {
-        Ok(server) => Fact::known(server, source),
-        Err(why) => Fact::missing(why, source),
-    };
+    let identity = credentials.and_then(|credentials| {
+        let node = node.ok_or("the client certificate names no node")?;
+        Ok((credentials, node))
+    });
     Reporting {
         client_certificate,
-        api_server,
+        api_server: Fact::of(server(host, &config, identity), missing.api_server.source()),
     }
 }
 
-/// What is shown to the server, and of which node; or why nothing is.
-type Shown = Result<(Credentials, String), Missing>;
+/// The kubelet's client certificate with its key, and the node that it names; or why there is none.
+type Identity = Result<(Credentials, String), Missing>;
 
-fn server(host: &Host, config: &Kubeconfig, shown: Shown) -> Result<ApiServer, Missing> {
+fn server(host: &Host, config: &Kubeconfig, identity: Identity) -> Result<ApiServer, Missing> {
     let cluster = config.cluster()?;
     let uri = cluster.server.parse::<Uri>();
     let uri = uri.map_err(|_| Missing::from("the API server's address cannot be parsed"))?;
     let authority = cluster.authority(host)?;
-    let credentials = shown.as_ref().ok().map(|(credentials, _)| credentials);
-    let (tls, shown) = match tls(&authority, credentials) {
-        Ok(tls) => (tls, shown.map(|(_, node)| node)),
-        // A key that does not fit the certificate, or is none.
+    let credentials = identity.as_ref().ok().map(|(credentials, _)| credentials);
+    let (tls, node) = match tls(&authority, credentials) {
+        Ok(tls) => (tls, identity.map(|(_, node)| node)),
+        // The key is invalid, or is not that of the certificate.
         Err(why) if credentials.is_some() => (tls(&authority, None)?, Err(why)),
         Err(why) => return Err(why),
     };
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build()?;
-    let asked = runtime.block_on(async {
-        let request = request(&uri, tls, shown.as_deref().ok());
+    let response = runtime.block_on(async {
+        let request = request(&uri, tls, node.as_deref().ok());
         timeout(API_SERVER, request).await
     });
-    // A name that is being resolved is not waited for.
+    // Does not wait until the resolution of a name ends.
     runtime.shutdown_background();
-    let (answer, clock, lease) = match asked {
+    let mut date = None;
+    let (answer, lease) = match response {
         Ok(Ok(response)) => {
-            let clock = response.date;
-            let clock = clock.map(|there| ClockDifference::between(WallTime::now(), there));
-            (ApiAnswer::Answered, clock, Ok(response.lease))
+            date = response.date;
+            (ApiAnswer::Answered, Ok(response.lease))
         }
-        Ok(Err(error)) => match rejected(error.as_ref()).filter(|_| shown.is_ok()) {
-            Some(why) => (
-                ApiAnswer::Answered,
-                None,
-                Ok(Lease::CertificateRejected(why)),
-            ),
-            None => (failed(error.as_ref()), None, Err(Missing::NotAsked)),
+        Ok(Err(error)) => match rejected(error.as_ref()).filter(|_| node.is_ok()) {
+            Some(why) => (ApiAnswer::Answered, Ok(Lease::CertificateRejected(why))),
+            None => (failed(error.as_ref()), Err(Missing::NotAsked)),
         },
         Err(_) => {
             let why = format!("no answer within {API_SERVER:?}");
-            (ApiAnswer::Unreachable(why), None, Err(Missing::NotAsked))
+            (ApiAnswer::Unreachable(why), Err(Missing::NotAsked))
         }
     };
-    let source = "the lease of this node";
     Ok(ApiServer {
         address: pleg_text::redact(&cluster.server).into_owned(),
         answer,
-        clock,
-        lease: match shown.and(lease) {
-            Ok(lease) => Fact::known(lease, source),
-            Err(why) => Fact::missing(why, source),
-        },
+        clock: date.map(|there| ClockDifference::between(WallTime::now(), there)),
+        lease: Fact::of(node.and(lease), "the lease of this node"),
     })
 }
 
@@ -136,10 +123,10 @@ fn tls(authority: &str, credentials: Option<&Credentials>) -> Result<ClientConfi
     let certificates = CertificateDer::pem_slice_iter(authority.as_bytes()).flatten();
     roots.add_parsable_certificates(certificates);
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let in_words = |error: rustls::Error| Missing::from(error.to_string());
+    let missing = |error: rustls::Error| Missing::from(error.to_string());
     let config = ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
-        .map_err(in_words)?
+        .map_err(missing)?
         .with_root_certificates(roots);
     let Some(credentials) = credentials else {
         return Ok(config.with_no_client_auth());
@@ -149,7 +136,7 @@ fn tls(authority: &str, credentials: Option<&Credentials>) -> Result<ClientConfi
     // The parser's error may quote the file.
     let key = key.map_err(|_| Missing::from("the key of the client certificate cannot be read"))?;
     let config = config.with_client_auth_cert(chain.flatten().collect(), key);
-    config.map_err(in_words)
+    config.map_err(missing)
 }
 
 struct Response {
@@ -158,7 +145,7 @@ struct Response {
     lease: Lease,
 }
 
-/// Requests the lease of `node`, or without one whether the server lives.
+/// Requests the lease of `node` or, without a node, `/livez`.
 async fn request(
     uri: &Uri,
     tls: ClientConfig,
@@ -183,7 +170,7 @@ async fn request(
     let below = uri.path().trim_end_matches('/');
     let request = Request::get(format!("{below}{path}")).header(HOST, host);
     let request = request.body(Empty::<Bytes>::new())?;
-    // It ends with the runtime.
+    // This task ends with the tokio runtime.
     tokio::spawn(connection);
     let response = sender.send_request(request).await?;
     let date = response.headers().get(DATE);
@@ -199,22 +186,14 @@ async fn request(
     })
 }
 
-#[derive(Deserialize)]
-struct LeaseObject {
-    spec: LeaseSpec,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct LeaseSpec {
-    renew_time: Option<Timestamp>,
-}
-
 async fn renewed(body: Incoming) -> Lease {
     let body = Limited::new(body, MAX_LEASE_BYTES).collect().await;
     let lease = body.ok().and_then(|body| {
-        let lease: LeaseObject = serde_json::from_slice(&body.to_bytes()).ok()?;
-        lease.spec.renew_time
+        let lease: Value = serde_json::from_slice(&body.to_bytes()).ok()?;
+        lease["spec"]["renewTime"]
+            .as_str()?
+            .parse::<Timestamp>()
+            .ok()
     });
     match lease {
         Some(time) => Lease::Renewed {
@@ -224,8 +203,8 @@ async fn renewed(body: Incoming) -> Lease {
     }
 }
 
-/// The error of TLS in an error, or in what caused it.
-fn of_tls<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a rustls::Error> {
+/// The TLS error that an error is or contains.
+fn tls_error<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a rustls::Error> {
     let mut next = Some(error);
     while let Some(error) = next {
         let inner = error
@@ -240,9 +219,9 @@ fn of_tls<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a rustls::Error> {
     None
 }
 
-/// What the server says of the client's certificate, if it has ended the connection for it.
+/// The alert by which the server has rejected the client's certificate, if it has.
 fn rejected(error: &(dyn Error + 'static)) -> Option<String> {
-    match of_tls(error)? {
+    match tls_error(error)? {
         rustls::Error::AlertReceived(
             alert @ (AlertDescription::BadCertificate
             | AlertDescription::UnsupportedCertificate
@@ -256,9 +235,9 @@ fn rejected(error: &(dyn Error + 'static)) -> Option<String> {
     }
 }
 
-/// By the type of the error.
+/// Why there was no response.
 fn failed(error: &(dyn Error + 'static)) -> ApiAnswer {
-    if let Some(tls) = of_tls(error) {
+    if let Some(tls) = tls_error(error) {
         return match tls {
             rustls::Error::InvalidCertificate(_) => ApiAnswer::CertificateRejected(tls.to_string()),
             _ => ApiAnswer::Failed(tls.to_string()),

@@ -1,4 +1,6 @@
-//! The configuration of CNI: names and types, nothing else of it.
+//! The names of CNI networks and the types of their plugins: nothing else is kept of the configuration.
+
+use std::ffi::OsStr;
 
 use serde_json::Value;
 
@@ -17,9 +19,10 @@ pub(super) fn read(host: &Host) -> Fact<Vec<CniNetwork>> {
         Err(error) => return Fact::missing(error, source),
     };
     let mut paths: Vec<_> = entries.flatten().map(|entry| entry.path()).collect();
+    let endings = ["conf", "conflist", "json"].map(OsStr::new);
     paths.retain(|path| {
-        let ending = path.extension().and_then(|ending| ending.to_str());
-        matches!(ending, Some("conf" | "conflist" | "json"))
+        path.extension()
+            .is_some_and(|ending| endings.contains(&ending))
     });
     paths.sort();
     let networks = paths.iter().take(MAX_FILES).filter_map(|path| {

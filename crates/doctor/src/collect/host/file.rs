@@ -1,4 +1,4 @@
-//! Files become facts.
+//! Reads files of the machine as text, and as facts.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -6,61 +6,65 @@ use std::path::Path;
 use std::str::FromStr;
 
 use crate::collect::helper::open_without_waiting;
-use crate::facts::Fact;
+use crate::facts::{Fact, Missing};
 
 /// No kernel table that is read here is longer.
 const MAX_FILE_BYTES: u64 = 16 << 20;
 
-/// The text of a file; bytes that are no text are shown as such.
+/// The text of a file; bytes that are not UTF-8 are replaced.
 pub(super) fn text(path: &Path) -> io::Result<String> {
     text_of(open_without_waiting(path)?)
 }
 
-/// The text of a file that is open.
-pub(super) fn text_of(file: File) -> io::Result<String> {
+/// The text of an open file.
+pub(in crate::collect) fn text_of(file: File) -> io::Result<String> {
     let mut bytes = Vec::new();
     file.take(MAX_FILE_BYTES).read_to_end(&mut bytes)?;
-    Ok(match String::from_utf8(bytes) {
-        Ok(text) => text,
-        Err(error) => String::from_utf8_lossy(error.as_bytes()).into_owned(),
-    })
+    let lossy = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    Ok(String::from_utf8(bytes).unwrap_or_else(|error| lossy(error.as_bytes())))
 }
 
-/// The only line of a file, without what would disturb a terminal.
+/// The only line of a file, in printable characters.
 pub(super) fn line(path: &Path) -> io::Result<String> {
     Ok(printable(text(path)?.trim_end()))
 }
 
-/// Names of processes can hold anything.
+/// Text for a terminal, cut to a length that suffices for names: without control characters, which even the
+/// name of a process can contain, and without credentials, which the source of a mount can contain.
 pub(super) fn printable(text: &str) -> String {
-    shown(text, 200)
+    printable_up_to(text, 200)
 }
 
-/// A path, of which no piece may be missing where it is compared with another.
+/// The same for a path. It is not cut to the length of names, because paths are compared.
 pub(super) fn printable_path(text: &str) -> String {
-    shown(text, 1024)
+    printable_up_to(text, 1024)
 }
 
-fn shown(text: &str, most: usize) -> String {
-    let shown = |char: char| if char.is_control() { '?' } else { char };
-    // As of a mount's source, or of a line of the kernel.
+fn printable_up_to(text: &str, max_chars: usize) -> String {
+    let printable = |char: char| if char.is_control() { '?' } else { char };
     let text = pleg_text::redact(text);
-    text.chars().take(most).map(shown).collect()
+    text.chars().take(max_chars).map(printable).collect()
 }
 
-/// What `read` makes of a file's text.
-pub(super) fn fact<T>(path: &Path, read: impl FnOnce(&str) -> Option<T>) -> Fact<T> {
-    let source = path.display().to_string();
-    match text(path) {
-        Ok(text) => match read(&text) {
-            Some(value) => Fact::known(value, source),
-            None => Fact::missing("the expected field is missing", source),
-        },
-        Err(error) => Fact::missing(error, source),
-    }
+/// The rest of the first line that begins with `prefix`.
+pub(super) fn rest_of_line<'a>(text: &'a str, prefix: &str) -> Option<&'a str> {
+    text.lines().find_map(|line| line.strip_prefix(prefix))
 }
 
-/// The word at this place of a file.
+/// The first word of that rest, parsed.
+pub(super) fn value<T: FromStr>(text: &str, prefix: &str) -> Option<T> {
+    let rest = rest_of_line(text, prefix)?;
+    rest.split_ascii_whitespace().next()?.parse().ok()
+}
+
+/// The value that `parse` finds in the text of a file.
+pub(super) fn fact<T>(path: &Path, parse: impl FnOnce(&str) -> Option<T>) -> Fact<T> {
+    let read = text(path).map_err(Missing::from);
+    let parsed = read.and_then(|text| parse(&text).ok_or("the expected field is missing".into()));
+    Fact::of(parsed, path.display().to_string())
+}
+
+/// The word with this index in a file.
 pub(super) fn word<T: FromStr>(path: &Path, at: usize) -> Fact<T> {
     fact(path, |text| {
         text.split_ascii_whitespace().nth(at)?.parse().ok()

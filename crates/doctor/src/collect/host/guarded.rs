@@ -1,4 +1,4 @@
-//! What may block in the kernel, asked of the helpers.
+//! The reads that may block in the kernel, which the helpers make.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use super::{Host, versions};
 use crate::collect::helper::{CgroupWalk, FanotifyMarks, Helpers, Request};
 use crate::facts::Fact;
-use crate::facts::host::{FanotifyListener, Filesystem, HostFacts, Process};
+use crate::facts::host::{FanotifyListener, HostFacts, Process};
 use crate::limits::{READ_IN_HELPER, RPM};
 
 const MAX_STACKS: usize = 32;
@@ -17,7 +17,7 @@ const MAX_LISTENERS: usize = 32;
 /// Where runc may be installed, in the order of precedence.
 const RUNC: [&str; 4] = ["local/sbin/runc", "local/bin/runc", "sbin/runc", "bin/runc"];
 
-/// Returns whether this process is in a container, and process 1 is not in it.
+/// Adds these facts. Returns whether this process is in a container that does not contain process 1.
 pub(super) fn collect(host: &Host, helpers: &mut Helpers, facts: &mut HostFacts) -> bool {
     let walk = Request::Cgroups {
         proc: host.proc.clone(),
@@ -29,7 +29,7 @@ pub(super) fn collect(host: &Host, helpers: &mut Helpers, facts: &mut HostFacts)
         Fact::Missing { why, source } => CgroupWalk::missing(&why, &source),
     };
     let in_container = walk.in_container;
-    // Where no control group of a daemon is visible, its quota is not known either.
+    // If the control groups of daemons are not visible, their quotas are not known either.
     if let Fact::Missing { why, source } = &walk.frozen
         && in_container
     {
@@ -42,20 +42,21 @@ pub(super) fn collect(host: &Host, helpers: &mut Helpers, facts: &mut HostFacts)
     facts.versions.init_replaced = init_replaced(host, helpers);
     facts.versions.runc = runc(host, helpers);
     let roots = roots(host, facts.all_processes());
-    facts.filesystems = roots.iter().map(|path| filesystem(helpers, path)).collect();
+    let filesystem = |path: PathBuf| {
+        let request = Request::Filesystem { path: path.clone() };
+        ask(helpers, &request, &path, READ_IN_HELPER)
+    };
+    facts.filesystems = roots.into_iter().map(filesystem).collect();
     if let Fact::Known { value, .. } = &mut facts.processes {
         stacks(host, helpers, value);
     }
-    // Last: what may be lost with it is only a helper.
+    // Last: if it blocks, nothing but a helper is lost.
     let packages = facts.versions.packages.value();
-    if packages.is_none_or(|packages| packages.is_empty())
-        && let Some(answer) = rpm(
-            host,
-            helpers,
-            facts.waits_for_fanotify() || !facts.gaps.is_empty(),
-        )
-    {
-        facts.versions.packages = answer;
+    if packages.is_none_or(BTreeMap::is_empty) {
+        let may_exec_block = facts.waits_for_fanotify() || !facts.gaps.is_empty();
+        if let Some(packages) = rpm(host, helpers, may_exec_block) {
+            facts.versions.packages = packages;
+        }
     }
     in_container
 }
@@ -66,14 +67,10 @@ fn ask<T: DeserializeOwned>(
     path: &Path,
     limit: Duration,
 ) -> Fact<T> {
-    let source = path.display().to_string();
-    match helpers.ask(request, limit) {
-        Ok(value) => Fact::known(value, source),
-        Err(error) => Fact::missing(error, source),
-    }
+    Fact::of(helpers.ask(request, limit), path.display().to_string())
 }
 
-/// The usual directories, and the roots of runtimes that keep theirs elsewhere.
+/// The usual directories, and the root directories of runtimes elsewhere.
 fn roots(host: &Host, processes: &[Process]) -> Vec<PathBuf> {
     let fds = processes.iter().filter_map(|process| process.fds.value());
     let own: BTreeSet<PathBuf> = fds.flat_map(|fds| &fds.root).map(PathBuf::from).collect();
@@ -81,32 +78,16 @@ fn roots(host: &Host, processes: &[Process]) -> Vec<PathBuf> {
     host.roots.iter().cloned().chain(own).collect()
 }
 
-fn filesystem(helpers: &mut Helpers, path: &Path) -> Fact<Filesystem> {
-    let path = path.to_owned();
-    ask(
-        helpers,
-        &Request::Filesystem { path: path.clone() },
-        &path,
-        READ_IN_HELPER,
-    )
-}
-
 fn init_replaced(host: &Host, helpers: &mut Helpers) -> Fact<bool> {
     let path = host.proc.join("1/exe");
-    match ask::<String>(
-        helpers,
-        &Request::Link { path: path.clone() },
-        &path,
-        READ_IN_HELPER,
-    ) {
-        Fact::Known { value, source } => Fact::known(value.ends_with(" (deleted)"), source),
-        Fact::Missing { why, source } => Fact::missing(why, source),
-    }
+    let request = Request::Link { path: path.clone() };
+    let link = ask(helpers, &request, &path, READ_IN_HELPER);
+    link.map(|link: String| link.ends_with(" (deleted)"))
 }
 
 fn runc(host: &Host, helpers: &mut Helpers) -> Fact<String> {
     let mut paths = RUNC.iter().map(|path| host.usr.join(path));
-    // Looking for it opens nothing, so no listener is asked for permission.
+    // Checking whether a file exists does not open it, so it needs no permission of a fanotify listener.
     let Some(path) = paths.find(|path| path.exists()) else {
         return Fact::missing(
             "runc is not in any of its usual places",
@@ -117,7 +98,7 @@ fn runc(host: &Host, helpers: &mut Helpers) -> Fact<String> {
     ask(helpers, &request, &path, Duration::from_secs(2))
 }
 
-/// `None` where there is no rpm.
+/// The versions of packages according to rpm; `None` if rpm is not installed.
 fn rpm(
     host: &Host,
     helpers: &mut Helpers,
@@ -136,10 +117,7 @@ fn rpm(
     let request = Request::Rpm { program, packages };
     let read = helpers.ask::<String>(&request, RPM + Duration::from_secs(1));
     let packages = read.and_then(|text| Ok(versions::of_rpm(&text)?));
-    Some(match packages {
-        Ok(packages) => Fact::known(packages, source),
-        Err(why) => Fact::missing(why, source),
-    })
+    Some(Fact::of(packages, source))
 }
 
 fn fanotify(
@@ -158,7 +136,7 @@ fn fanotify(
         };
         for number in numbers {
             let path = host.proc.join(format!("{}/fdinfo/{number}", process.pid));
-            // One that ended meanwhile, or that may not be looked into, still listens.
+            // A listener whose marks cannot be read is kept.
             let request = Request::Fanotify { path };
             if let Ok(marks) = helpers.ask::<FanotifyMarks>(&request, READ_IN_HELPER) {
                 listener.marks += marks.all;
@@ -181,7 +159,6 @@ fn stacks(host: &Host, helpers: &mut Helpers, processes: &mut [Process]) {
     });
     for (pid, thread) in blocked.take(MAX_STACKS) {
         let path = host.proc.join(format!("{pid}/task/{}/stack", thread.tid));
-        // Without it there is still the one function that it waits in.
         match helpers.ask(&Request::Stack { path }, READ_IN_HELPER) {
             Ok(stack) => thread.stack = stack,
             Err(why) => thread.no_stack = Some(why),

@@ -1,4 +1,4 @@
-//! The kernel's log: only relevant lines are kept.
+//! The relevant lines of the kernel's log.
 
 use std::io::{ErrorKind, Read};
 use std::path::Path;
@@ -17,16 +17,14 @@ use crate::limits::MAX_KERNEL_LINES;
 const MAX_RECORD_BYTES: usize = 8192;
 /// The kernel's log buffer is smaller.
 const MAX_LOG_BYTES: usize = 32 << 20;
+
 pub(super) fn read(host: &Host) -> Fact<Vec<KernelLine>> {
     let path = host.dev.join("kmsg");
-    let source = path.display().to_string();
-    match records(&path) {
-        Ok(records) => Fact::known(relevant(&records), source),
-        Err(error) => Fact::missing(error, source),
-    }
+    let lines = records(&path).map(|records| relevant(&records));
+    Fact::of(lines, path.display().to_string())
 }
 
-/// Each read of the device returns one record, and an error where newer ones overtook us.
+/// All records. Each read of the device returns one record, or an error if the next one was overwritten.
 fn records(path: &Path) -> std::io::Result<Vec<u8>> {
     let mut device = open_without_waiting(path)?;
     let mut all = Vec::new();

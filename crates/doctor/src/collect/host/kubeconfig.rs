@@ -1,6 +1,5 @@
-//! The kubelet's kubeconfig, as far as it is read: where the API server is, which authority it is trusted
-//! by, and the client certificate. Of the credentials nothing is kept, and nothing is shown to any other
-//! server.
+//! What is read of the kubelet's kubeconfig: the address of the API server, its certificate authority, and the
+//! client certificate. No credentials are kept, and none are sent to another server.
 
 use std::path::{Path, PathBuf};
 
@@ -17,9 +16,9 @@ use crate::facts::Missing;
 use crate::facts::host::ClientCertificate;
 use pleg::model::wall_time::WallTime;
 
-/// Below `/etc`: kubeadm.
-const IN_ETC: [&str; 1] = ["kubernetes/kubelet.conf"];
-/// Below `/var`: EKS, k3s, RKE2, k0s and MicroK8s.
+/// Where kubeadm puts it, below `/etc`.
+const IN_ETC: &str = "kubernetes/kubelet.conf";
+/// Where EKS, k3s, RKE2, k0s and MicroK8s put it, below `/var`.
 const IN_VAR: [&str; 5] = [
     "lib/kubelet/kubeconfig",
     "lib/rancher/k3s/agent/kubelet.kubeconfig",
@@ -28,7 +27,8 @@ const IN_VAR: [&str; 5] = [
     "snap/microk8s/current/credentials/kubelet.config",
 ];
 
-/// Below `/var`: what a kubelet that rotates its certificate uses in place of one in its kubeconfig.
+/// The certificate that a kubelet with certificate rotation uses in place of one in its kubeconfig, below
+/// `/var`.
 const ROTATED: &str = "lib/kubelet/pki/kubelet-client-current.pem";
 
 #[derive(Deserialize)]
@@ -58,7 +58,7 @@ struct NamedUser {
     user: User,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 struct User {
     client_certificate: Option<PathBuf>,
@@ -75,11 +75,11 @@ pub(super) struct Credentials {
     pub(super) source: String,
 }
 
-/// Where it may be.
+/// The usual paths of a kubelet's kubeconfig.
 pub(super) fn paths(host: &Host) -> Vec<PathBuf> {
-    let in_etc = IN_ETC.iter().map(|name| host.etc.join(name));
-    let in_var = IN_VAR.iter().map(|name| host.var.join(name));
-    in_etc.chain(in_var).collect()
+    let mut paths = vec![host.etc.join(IN_ETC)];
+    paths.extend(IN_VAR.iter().map(|name| host.var.join(name)));
+    paths
 }
 
 impl Kubeconfig {
@@ -99,22 +99,20 @@ impl Kubeconfig {
 
     /// The client certificate that the kubelet uses, and its key.
     pub(super) fn credentials(&self, host: &Host) -> Result<Credentials, Missing> {
-        let user = self.users.first().map(|named| &named.user);
-        let certificate = user.and_then(|user| user.client_certificate.as_deref());
-        let key = user.and_then(|user| user.client_key.as_deref());
-        let data = user.and_then(|user| user.client_certificate_data.as_deref());
-        let key_data = user.and_then(|user| user.client_key_data.as_deref());
+        let none = User::default();
+        let user = self.users.first().map_or(&none, |named| &named.user);
+        let data = (&user.client_certificate_data, &user.client_key_data);
         let rotated = host.var.join(ROTATED);
-        let (certificate, key) = match (certificate, key, data, key_data) {
-            (Some(certificate), key, ..) => {
+        let (certificate, key) = match (&user.client_certificate, data) {
+            (Some(certificate), _) => {
                 let certificate = on(host, certificate);
-                let key = key.and_then(|key| on(host, key));
+                let key = user.client_key.as_ref().and_then(|key| on(host, key));
                 (certificate.clone(), key.or(certificate))
             }
-            (None, _, Some(_), Some(_)) if rotated.exists() => {
+            (None, (Some(_), Some(_))) if rotated.exists() => {
                 (Some(rotated.clone()), Some(rotated))
             }
-            (None, _, Some(data), Some(key)) => {
+            (None, (Some(data), Some(key))) => {
                 return Ok(Credentials {
                     certificates: decoded(data, "client-certificate-data")?,
                     key: decoded(key, "client-key-data")?,
@@ -154,46 +152,44 @@ fn decoded(data: &str, field: &str) -> Result<String, Missing> {
     text.ok_or_else(|| Missing::from(format!("{field} is no PEM in base64")))
 }
 
-/// This path of the machine.
+/// A path in the kubeconfig, on this host; `None` if it is not below `/etc` or `/var`.
 fn on(host: &Host, path: &Path) -> Option<PathBuf> {
     let mut parts = [("/etc", &host.etc), ("/var", &host.var)].into_iter();
     parts.find_map(|(prefix, folder)| Some(folder.join(path.strip_prefix(prefix).ok()?)))
 }
 
 impl Credentials {
-    /// The dates of the first certificate, and the node that it names.
+    /// The validity of the first certificate, and the node that it names.
     pub(super) fn certificate(&self) -> Option<ClientCertificate> {
         const BEGIN: &str = "-----BEGIN CERTIFICATE-----";
         const END: &str = "-----END CERTIFICATE-----";
-        // A file may hold the key, too.
+        // The file may contain the key as well.
         let text = &self.certificates;
         let begin = text.find(BEGIN)?;
         let end = begin + text[begin..].find(END)? + END.len();
-        let certificate = Certificate::from_pem(&text[begin..end]).ok()?;
-        let certificate = certificate.tbs_certificate;
+        let certificate = Certificate::from_pem(&text[begin..end])
+            .ok()?
+            .tbs_certificate;
         let wall = |time: Time| {
             let nanos = i64::try_from(time.to_unix_duration().as_nanos()).ok()?;
             WallTime::from_unix_nanos(nanos)
         };
-        let names = certificate
-            .subject
-            .0
-            .iter()
-            .flat_map(|names| names.0.iter());
-        let node = names.filter_map(|name| {
+        let subject = certificate.subject.0;
+        let mut names = subject.iter().flat_map(|names| names.0.iter());
+        let node = names.find_map(|name| {
             let name = std::str::from_utf8(name.value.value()).ok()?;
             let node = name.strip_prefix("system:node:")?;
-            node.bytes().all(is_of_name).then(|| node.to_owned())
+            node.bytes().all(may_be_in_name).then(|| node.to_owned())
         });
         Some(ClientCertificate {
             not_before: wall(certificate.validity.not_before)?,
             not_after: wall(certificate.validity.not_after)?,
-            node: node.into_iter().next(),
+            node,
         })
     }
 }
 
-/// What the name of a node is made of.
-fn is_of_name(byte: u8) -> bool {
+/// Whether the name of a node may contain this character.
+fn may_be_in_name(byte: u8) -> bool {
     byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'-' | b'.')
 }

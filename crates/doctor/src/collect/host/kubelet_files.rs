@@ -1,5 +1,4 @@
-//! The files that kubelets are configured by, in various distributions. Only whether they exist is looked
-//! up.
+//! Which configuration files of a kubelet exist, in various distributions. They are not read.
 
 use super::{Host, kubeconfig};
 use crate::facts::Fact;
@@ -7,7 +6,7 @@ use crate::facts::host::KubeletFiles;
 
 pub(super) fn read(host: &Host) -> Fact<KubeletFiles> {
     let mut all = kubeconfig::paths(host);
-    // Of kubeadm and EKS; units of packages and of administrators.
+    // The configuration in kubeadm and EKS; the unit of an administrator and of a package.
     all.extend([
         host.var.join("lib/kubelet/config.yaml"),
         host.etc.join("systemd/system/kubelet.service"),

@@ -1,5 +1,5 @@
-//! The logs of the kubelet and the runtime: the journal, or files where there is none. Only lines that
-//! a rule is about are kept.
+//! The logs of the kubelet and the runtime: the journal, and files of systems that log without it. Only
+//! lines that match a rule are kept.
 
 use std::time::Duration;
 
@@ -13,12 +13,12 @@ use pleg_text::WallTime;
 
 use super::Host;
 use crate::collect::helper::{Helpers, Request};
-use crate::facts::Fact;
 use crate::facts::host::bus::{KUBELET_UNITS, RUNTIME_UNITS};
 use crate::facts::logs::{LogFacts, LogLine};
+use crate::facts::{Fact, Missing};
 use crate::limits::{LOG, MAX_LOG_LINE_CHARS, MAX_LOG_LINES};
 
-/// Below `/var`: where a kubelet or a runtime logs without journald, in Talos, k3s with OpenRC, RKE2,
+/// The log files of kubelets and runtimes without journald, below `/var`: in Talos, k3s with OpenRC, RKE2,
 /// k3s, MicroK8s, and minikube.
 const IN_VAR: [&str; 8] = [
     "log/kubelet.log",
@@ -31,15 +31,15 @@ const IN_VAR: [&str; 8] = [
     "log/messages",
 ];
 
-/// The lines of the last `lately`, and when one of these `kubelets` wrote last.
+/// The lines of the last `period`, and when one of the processes `kubelets` last wrote one.
 pub(super) fn read(
     host: &Host,
     helpers: &mut Helpers,
-    lately: Duration,
+    period: Duration,
     kubelets: Vec<u32>,
     now: WallTime,
 ) -> Fact<LogFacts> {
-    let since = now.as_unix_nanos() / 1_000_000_000 - lately.as_secs() as i64;
+    let since = now.as_unix_nanos() / 1_000_000_000 - period.as_secs() as i64;
     let mut calendar = Calendar::until(now);
     calendar.learn(&Stamp {
         offset: local_offset(host, now),
@@ -50,13 +50,13 @@ pub(super) fn read(
         since,
         kubelets,
         facts: LogFacts {
-            seconds: lately.as_secs(),
+            seconds: period.as_secs(),
             ..LogFacts::default()
         },
     };
     let journalctl = host.usr.join("bin/journalctl");
     let mut sources = Vec::new();
-    let mut why = None;
+    let mut why = Missing::from("no log of a kubelet or a runtime was found");
     if journalctl.exists() {
         let units = [&KUBELET_UNITS[..], &RUNTIME_UNITS].concat();
         let request = Request::Journal {
@@ -69,7 +69,7 @@ pub(super) fn read(
                 sources.push("the journal".to_owned());
                 reading.take(text.lines().rev(), "journal");
             }
-            Err(missing) => why = Some(missing),
+            Err(missing) => why = missing,
         }
     }
     let files = IN_VAR.iter().map(|name| host.var.join(name));
@@ -80,13 +80,12 @@ pub(super) fn read(
                 reading.take(text.lines(), &source);
                 sources.push(source);
             }
-            Err(missing) => why = Some(missing),
+            Err(missing) => why = missing,
         }
     }
-    match (sources.is_empty(), why) {
-        (false, _) => Fact::known(reading.facts, sources.join(", ")),
-        (true, Some(why)) => Fact::missing(why, "the journal"),
-        (true, None) => Fact::missing("no log of a kubelet or a runtime was found", "the journal"),
+    match sources.is_empty() {
+        false => Fact::known(reading.facts, sources.join(", ")),
+        true => Fact::missing(why, "the journal"),
     }
 }
 
@@ -106,7 +105,7 @@ struct Reading {
 }
 
 impl Reading {
-    /// A line without a time is as old as the one before it.
+    /// Keeps what is needed of these lines. A line without a time is as old as the one before it.
     fn take<'a>(&mut self, lines: impl Iterator<Item = &'a str>, log: &str) {
         let mut time = None;
         for line in lines {
@@ -133,8 +132,8 @@ impl Reading {
             });
         }
         // The newest lines show the current state.
-        let more = self.facts.lines.len().saturating_sub(MAX_LOG_LINES);
-        self.facts.lines.drain(..more);
+        let excess = self.facts.lines.len().saturating_sub(MAX_LOG_LINES);
+        self.facts.lines.drain(..excess);
     }
 
     fn is_of_kubelet(&self, carried: &Carried) -> bool {
@@ -147,7 +146,7 @@ impl Reading {
 fn time_of(carried: &Carried) -> Option<Stamp> {
     let of_klog = || Stamp::of_klog(carried.body.get(1..)?);
     let is_klog = klog::begins(carried.body);
-    // As containerd and CRI-O write to a file.
+    // The format of containerd and CRI-O.
     let of_logrus = || {
         let time = carried.body.strip_prefix(b"time=\"")?;
         stamp::take(time).map(|(stamp, _)| stamp)

@@ -1,9 +1,9 @@
 //! Reads the machine into [`HostFacts`].
 //!
 //! ```text
-//!   first sample  -- wait -->  second sample          changing values: disks, pressure; processes
-//!   bus, versions, mounts, log                        what does not, meanwhile
-//!   helpers: processes, stacks, fanotify, space, …    what may block in the kernel
+//!   first sample  -- wait -->  second sample          values that change: processes, disks, pressure
+//!   bus, versions, mounts, logs                       other values, read meanwhile
+//!   helpers: processes, stacks, fanotify, space, …    reads that may block in the kernel
 //! ```
 
 use std::path::PathBuf;
@@ -12,9 +12,9 @@ use std::time::Duration;
 use pleg_text::WallTime;
 
 use super::helper::Helpers;
-use super::step::{Overdue, Step};
+use super::step::Step;
+use crate::facts::Fact;
 use crate::facts::host::{BusFacts, Gaps, HostFacts, Process};
-use crate::facts::{Fact, Missing};
 use crate::limits::LOGS_OF;
 
 mod api_server;
@@ -38,6 +38,7 @@ mod versions;
 use api_server::Reporting;
 use sockets::Holders;
 
+pub(super) use file::text_of;
 pub(super) use process::read_stat;
 
 /// A machine, as directories: the real one, or one that was built for a test.
@@ -63,11 +64,11 @@ pub struct Host {
     pub asks_kernel: bool,
     /// How long a step may take.
     pub step: Duration,
-    /// The logs of the last so much time are read, if any.
+    /// The period before now of which logs are read; none if they are not read.
     pub logs: Option<Duration>,
 }
 
-/// Where runc, the runtimes, the kubelet and logs are written.
+/// The directories to which runc, the runtimes, the kubelet and logs write.
 const ROOTS: [&str; 7] = [
     "",
     "run",
@@ -109,9 +110,9 @@ impl Host {
 /// Collects all facts. `wait` lets time pass between the two samples and returns how much.
 pub fn collect(host: &Host, helpers: &mut Helpers, wait: impl FnOnce() -> Duration) -> HostFacts {
     let limit = host.step;
-    // Alone: nothing that runs beside it may look busy because of us.
+    // Before all else, so that no process appears busy because of the doctor.
     let census = process::census(host, helpers);
-    let processes = census.value().map_or(&[][..], process::Census::processes);
+    let processes = census.value().map_or(&[][..], |census| &census.processes);
     let services = bus::wanted(processes);
     let daemons = processes.iter().filter(|process| process.is_daemon());
     let daemons: Vec<Process> = daemons.cloned().collect();
@@ -120,10 +121,8 @@ pub fn collect(host: &Host, helpers: &mut Helpers, wait: impl FnOnce() -> Durati
         let host = host.clone();
         move || bus::collect(&host, &services)
     });
-    let roots = processes
-        .iter()
-        .filter_map(|one| one.fds.value()?.root.clone());
-    let roots: Vec<String> = roots.collect();
+    let fds = processes.iter().filter_map(|process| process.fds.value());
+    let roots: Vec<String> = fds.filter_map(|fds| fds.root.clone()).collect();
     let mounts = step(host, move |host| mounts::read(host, &roots));
     let log = step(host, kernel_log::read);
     let versions = step(host, versions::read);
@@ -131,32 +130,36 @@ pub fn collect(host: &Host, helpers: &mut Helpers, wait: impl FnOnce() -> Durati
     let kubelet_files = step(host, kubelet_files::read);
     let reporting = step(host, api_server::ask);
     let limits = step(host, limits::read);
-    let logs = host.logs.map(|lately| {
-        let mut helpers = helpers.one();
+    let logs = host.logs.map(|period| {
+        let mut helpers = helpers.take_one();
         let kubelets = processes.iter().filter(|process| process.is_kubelet());
         let kubelets = kubelets.map(|kubelet| kubelet.pid).collect();
         step(host, move |host| {
-            logs::read(host, &mut helpers, lately, kubelets, WallTime::now())
+            logs::read(host, &mut helpers, period, kubelets, WallTime::now())
         })
     });
     let elapsed = wait();
 
-    let mut holders = Holders::default();
-    let mut gaps = Gaps::default();
-    let processes = match census {
+    let (processes, holders, gaps) = match census {
         Fact::Known { mut value, source } => {
-            holders = value.take_holders();
-            let (processes, unread) = value.look_again(host, helpers, samples::seconds(elapsed));
-            gaps = unread;
-            Fact::known(processes, source)
+            value.add_second_sample(host, helpers, samples::seconds(elapsed));
+            (
+                Fact::known(value.processes, source),
+                value.holders,
+                value.gaps,
+            )
         }
-        Fact::Missing { why, source } => Fact::missing(why, source),
+        Fact::Missing { why, source } => (
+            Fact::missing(why, source),
+            Holders::default(),
+            Gaps::default(),
+        ),
     };
     let both = first
         .and_then(|first| step(host, move |host| samples::second(host, first, elapsed)).finish());
-    let mut facts = both.unwrap_or_else(|why| samples::missing(&Missing::from(&why), &host.proc));
+    let mut facts = both.unwrap_or_else(|why| samples::missing(&why, &host.proc));
     if let Fact::Missing { why, source } = &processes {
-        // Of no daemon is known which groups are its own.
+        // Without the processes, the daemons' control groups are not known.
         facts.cgroups.throttled = Fact::missing(why, source);
         facts.cgroups.memory_limits = Fact::missing(why, source);
     }
@@ -167,7 +170,7 @@ pub fn collect(host: &Host, helpers: &mut Helpers, wait: impl FnOnce() -> Durati
     facts.cni = finished(host, cni);
     facts.kubelet_files = finished(host, kubelet_files);
     let reporting = reporting.finish();
-    let reporting = reporting.unwrap_or_else(|why| Reporting::missing(&Missing::from(&why)));
+    let reporting = reporting.unwrap_or_else(|why| Reporting::missing(&why));
     facts.client_certificate = reporting.client_certificate;
     facts.api_server = reporting.api_server;
     if let Some(logs) = logs {
@@ -178,7 +181,7 @@ pub fn collect(host: &Host, helpers: &mut Helpers, wait: impl FnOnce() -> Durati
     facts.limits = limits.finish().unwrap_or_default();
     let in_container = guarded::collect(host, helpers, &mut facts);
     facts.sockets = sockets::read(host, helpers, &facts, &holders);
-    who_is_waited_for(host, helpers, &mut facts);
+    add_threads(host, helpers, &mut facts);
     facts.bus = bus.finish().unwrap_or_else(|why| BusFacts {
         reach: Fact::missing(&why, host.run.display().to_string()),
         ping: Fact::missing(&why, host.run.display().to_string()),
@@ -193,21 +196,16 @@ pub fn collect(host: &Host, helpers: &mut Helpers, wait: impl FnOnce() -> Durati
     facts
 }
 
-/// A plugin that does not return waits for something, and so does its agent.
-fn who_is_waited_for(host: &Host, helpers: &mut Helpers, facts: &mut HostFacts) {
+/// Adds the threads of processes that daemons have started, such as CNI plugins, and of the processes that
+/// these are connected to: their threads show what they wait for.
+fn add_threads(host: &Host, helpers: &mut Helpers, facts: &mut HostFacts) {
     let mut of = sockets::started_by_daemons(facts.all_processes());
-    let talks = facts
-        .sockets
-        .value()
-        .into_iter()
-        .flat_map(|sockets| &sockets.talks);
-    of.extend(
-        talks
-            .filter(|talk| talk.pid != 1)
-            .filter_map(|talk| talk.with),
-    );
+    if let Some(sockets) = facts.sockets.value() {
+        let talks = sockets.talks.iter().filter(|talk| talk.pid != 1);
+        of.extend(talks.filter_map(|talk| talk.with));
+    }
     if let Fact::Known { value, .. } = &mut facts.processes {
-        let gaps = process::show_threads(host, helpers, value, &of);
+        let gaps = process::add_threads(host, helpers, value, &of);
         facts.gaps.extend(gaps);
     }
 }
@@ -218,6 +216,6 @@ fn step<T: Send + 'static>(host: &Host, work: impl FnOnce(&Host) -> T + Send + '
 }
 
 fn finished<T: Send + 'static>(host: &Host, step: Step<Fact<T>>) -> Fact<T> {
-    let missing = |why: Overdue| Fact::missing(&why, host.proc.display().to_string());
+    let missing = |why| Fact::missing(why, host.proc.display().to_string());
     step.finish().unwrap_or_else(missing)
 }

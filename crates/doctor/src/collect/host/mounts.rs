@@ -1,4 +1,6 @@
-//! What is mounted: the kernel's table is read, no mount is touched.
+//! Mounts: only the kernel's table is read, because accessing a mount may block.
+
+use std::collections::BTreeSet;
 
 use super::Host;
 use super::file::{fact, printable};
@@ -49,32 +51,27 @@ fn mount(line: &str) -> Option<Mount<'_>> {
     })
 }
 
-/// The mounts, with the devices of the usual roots and of those that a runtime has open.
+/// The mounts, and the devices of the usual root directories and of the `opened` ones of runtimes.
 pub(super) fn read(host: &Host, opened: &[String]) -> Fact<Mounts> {
     fact(&host.proc.join("1/mountinfo"), |text| {
         let mounts: Vec<Mount> = text.lines().filter_map(mount).collect();
-        let under = |root: &str| {
-            // The last one covers those before it.
-            let best = mounts
-                .iter()
-                .filter(|mount| is_under(root, mount.at))
-                .max_by_key(|mount| mount.at.len())?;
+        let root_mount = |root: &str| {
+            let around = mounts.iter().filter(|mount| is_under(root, mount.at));
+            // Of several mounts at the same path, the last one covers the others.
+            let mount = around.max_by_key(|mount| mount.at.len())?;
             Some(RootMount {
                 root: root.to_owned(),
-                device: best.device.to_owned(),
-                kind: printable(best.kind),
+                device: mount.device.to_owned(),
+                kind: printable(mount.kind),
             })
         };
-        let mut roots: Vec<&str> = ROOTS.to_vec();
+        let mut roots: BTreeSet<&str> = ROOTS.into();
         roots.extend(opened.iter().map(String::as_str));
-        roots.sort_unstable();
-        roots.dedup();
-        let remote = mounts
-            .iter()
-            .filter(|mount| REMOTE.contains(&mount.kind) || is_fuse(mount.kind));
+        let is_remote = |mount: &&Mount| REMOTE.contains(&mount.kind) || is_fuse(mount.kind);
+        let remote = mounts.iter().filter(is_remote);
         Some(Mounts {
             count: text.lines().count() as u64,
-            roots: roots.iter().filter_map(|root| under(root)).collect(),
+            roots: roots.into_iter().filter_map(root_mount).collect(),
             remote: remote
                 .take(MAX_REMOTE)
                 .map(|mount| RemoteMount {
@@ -88,7 +85,7 @@ pub(super) fn read(host: &Host, opened: &[String]) -> Fact<Mounts> {
     })
 }
 
-/// `fusectl` is the kernel's own folder of connections.
+/// Whether a process serves the file system. `fusectl` is the kernel's own directory of connections.
 fn is_fuse(kind: &str) -> bool {
     matches!(kind, "fuse" | "fuseblk") || kind.starts_with("fuse.")
 }

@@ -1,10 +1,10 @@
-//! CPU, memory, and the waits for them.
+//! The use of CPU and memory, and how long tasks wait for them.
 
 use std::collections::{BTreeSet, HashSet};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use super::Host;
-use super::file::{fact, text};
+use super::file::{fact, rest_of_line, text, value};
 use crate::facts::Fact;
 use crate::facts::host::{
     CpuTimes, Memory, MemoryLimit, Pressure, PressureFacts, Process, Stalls, Throttling,
@@ -22,7 +22,7 @@ pub(super) fn pressure(host: &Host) -> PressureFacts {
 /// `some avg10=0.00 avg60=0.00 avg300=0.00 total=0`
 fn parse_pressure(text: &str) -> Option<Pressure> {
     let stalls = |which: &str| {
-        let line = text.lines().find_map(|line| line.strip_prefix(which))?;
+        let line = rest_of_line(text, which)?;
         let value = |name: &str| {
             let mut words = line.split_ascii_whitespace();
             words.find_map(|word| word.strip_prefix(name)?.parse().ok())
@@ -39,7 +39,7 @@ fn parse_pressure(text: &str) -> Option<Pressure> {
     })
 }
 
-/// Ticks of all processors.
+/// The ticks of all CPUs.
 #[derive(Clone, Copy)]
 pub(super) struct CpuTicks {
     all: u64,
@@ -51,8 +51,8 @@ pub(super) struct CpuTicks {
 /// `cpu  user nice system idle iowait irq softirq steal guest guest_nice`
 pub(super) fn cpu_ticks(host: &Host) -> Fact<CpuTicks> {
     fact(&host.proc.join("stat"), |text| {
-        let line = text.lines().find_map(|line| line.strip_prefix("cpu "))?;
-        let ticks = line.split_ascii_whitespace().map(|tick| tick.parse().ok());
+        let words = rest_of_line(text, "cpu ")?.split_ascii_whitespace();
+        let ticks = words.map(|tick| tick.parse().ok());
         let ticks = ticks.take(8).collect::<Option<Vec<u64>>>()?;
         Some(CpuTicks {
             all: ticks.iter().sum(),
@@ -65,17 +65,14 @@ pub(super) fn cpu_ticks(host: &Host) -> Fact<CpuTicks> {
 
 impl CpuTicks {
     pub(super) fn until(self, later: Self) -> CpuTimes {
-        let all = later.all.saturating_sub(self.all).max(1) as f64;
-        let share = |before: u64, after: u64| after.saturating_sub(before) as f64 / all;
-        let idle = share(self.idle, later.idle);
+        let all = later.all.saturating_sub(self.all);
+        if all == 0 {
+            return CpuTimes::default();
+        }
+        let share = |before: u64, after: u64| after.saturating_sub(before) as f64 / all as f64;
         let io_wait = share(self.io_wait, later.io_wait);
-        let moved = later.all > self.all;
         CpuTimes {
-            busy: if moved {
-                (1.0 - idle - io_wait).max(0.0)
-            } else {
-                0.0
-            },
+            busy: (1.0 - share(self.idle, later.idle) - io_wait).max(0.0),
             steal: share(self.steal, later.steal),
             io_wait,
         }
@@ -94,7 +91,7 @@ pub(super) struct MemoryCounts {
 
 pub(super) fn memory_counts(host: &Host) -> Fact<MemoryCounts> {
     let events = text(&host.proc.join("vmstat")).unwrap_or_default();
-    // Since 5.9 refaults of files and of anonymous pages are counted apart.
+    // Since Linux 5.9, refaults of files and of anonymous pages are counted separately.
     let sum = |prefix: &str| {
         let values = events.lines().filter_map(|line| {
             let (name, value) = line.split_once(' ')?;
@@ -104,10 +101,7 @@ pub(super) fn memory_counts(host: &Host) -> Fact<MemoryCounts> {
         values.sum()
     };
     fact(&host.proc.join("meminfo"), |text| {
-        let value = |name: &str| {
-            let line = text.lines().find_map(|line| line.strip_prefix(name))?;
-            line.split_ascii_whitespace().next()?.parse::<u64>().ok()
-        };
+        let value = |name| value::<u64>(text, name);
         Some(MemoryCounts {
             total: value("MemTotal:")?,
             available: value("MemAvailable:").or_else(|| value("MemFree:"))?,
@@ -134,7 +128,7 @@ impl MemoryCounts {
 /// A node has a kubelet and one or two runtimes.
 const MAX_GROUPS: usize = 64;
 
-/// What the control groups of daemons have counted so far.
+/// The counters of the daemons' control groups.
 pub(super) fn throttling(host: &Host, processes: &[Process]) -> Vec<Throttling> {
     let base = host.sys.join("fs/cgroup");
     let mut seen = HashSet::new();
@@ -145,31 +139,21 @@ pub(super) fn throttling(host: &Host, processes: &[Process]) -> Vec<Throttling> 
             return None;
         }
         let inner = path.trim_start_matches('/');
-        let folders: [PathBuf; 4] = [
-            base.join("cpu,cpuacct").join(inner),
-            base.join("cpu").join(inner),
-            base.join(inner),
-            base.join("unified").join(inner),
-        ];
-        let stat = folders
-            .iter()
-            .find_map(|folder| text(&folder.join("cpu.stat")).ok())?;
-        let value = |name: &str| {
-            let line = stat.lines().find_map(|line| line.strip_prefix(name))?;
-            line.trim().parse::<u64>().ok()
-        };
+        let hierarchies = ["cpu,cpuacct", "cpu", "", "unified"].into_iter();
+        let mut files = hierarchies.map(|name| base.join(name).join(inner).join("cpu.stat"));
+        let stat = files.find_map(|file| text(&file).ok())?;
         Some(Throttling {
             path: path.to_owned(),
             process: process.comm.clone(),
             pid: process.pid,
-            periods: value("nr_periods ")?,
-            throttled: value("nr_throttled ")?,
+            periods: value(&stat, "nr_periods ")?,
+            throttled: value(&stat, "nr_throttled ")?,
         })
     });
     groups.take(MAX_GROUPS).collect()
 }
 
-/// The limits of memory of the control groups of daemons, and of those above them.
+/// The memory limits of the daemons' control groups and of their ancestors.
 pub(super) fn memory_limits(host: &Host, daemons: &[Process]) -> Vec<MemoryLimit> {
     let base = host.sys.join("fs/cgroup");
     let own = daemons.iter().filter_map(|daemon| daemon.cgroup("memory"));
@@ -177,16 +161,15 @@ pub(super) fn memory_limits(host: &Host, daemons: &[Process]) -> Vec<MemoryLimit
     let limits = groups.into_iter().take(MAX_GROUPS).filter_map(|group| {
         let inner = group.strip_prefix("/").ok()?;
         let files = [
-            base.join("memory")
-                .join(inner)
-                .join("memory.limit_in_bytes"),
-            base.join(inner).join("memory.max"),
-            base.join("unified").join(inner).join("memory.max"),
+            ("memory", "memory.limit_in_bytes"),
+            ("", "memory.max"),
+            ("unified", "memory.max"),
         ];
-        // Without a limit, version 2 says "max", and version 1 has a number beyond all memory.
-        let bytes: u64 = files
-            .iter()
-            .find_map(|file| text(file).ok()?.trim().parse().ok())?;
+        // Without a limit, version 2 contains "max", and version 1 a number above any memory size.
+        let bytes: u64 = files.iter().find_map(|(hierarchy, file)| {
+            let path = base.join(hierarchy).join(inner).join(file);
+            text(&path).ok()?.trim().parse().ok()
+        })?;
         Some(MemoryLimit {
             path: group.to_string_lossy().into_owned(),
             max_kib: bytes / 1024,
@@ -195,7 +178,7 @@ pub(super) fn memory_limits(host: &Host, daemons: &[Process]) -> Vec<MemoryLimit
     limits.collect()
 }
 
-/// What they counted between the looks, of those that were stopped at all.
+/// The changes between the samples, of the control groups that were throttled.
 pub(super) fn throttled_between(before: &[Throttling], after: Vec<Throttling>) -> Vec<Throttling> {
     let between = after.into_iter().filter_map(|mut group| {
         let earlier = before.iter().find(|other| other.path == group.path)?;

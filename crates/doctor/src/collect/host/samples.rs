@@ -16,7 +16,7 @@ pub(super) struct First {
     fuse: Fact<FuseCounts>,
     cpu: Fact<CpuTicks>,
     memory: Fact<MemoryCounts>,
-    /// Whose groups are looked at.
+    /// The processes whose control groups are read.
     daemons: Vec<Process>,
     throttling: Vec<Throttling>,
     memory_limits: Vec<MemoryLimit>,
@@ -39,30 +39,24 @@ pub(super) fn seconds(elapsed: Duration) -> f64 {
     elapsed.as_secs_f64().max(0.001)
 }
 
-/// What both looks say; of the control groups only what of daemons is read.
+/// The facts that follow from both samples. The control groups are those of daemons.
 pub(super) fn second(host: &Host, first: First, elapsed: Duration) -> HostFacts {
     let seconds = seconds(elapsed);
     let later = resources::throttling(host, &first.daemons);
     let groups = host.sys.join("fs/cgroup").display().to_string();
     let throttled = resources::throttled_between(&first.throttling, later);
+    let (disks, fuse) = (storage::disk_counts(host), storage::fuse_counts(host));
+    let (cpu, memory) = (resources::cpu_ticks(host), resources::memory_counts(host));
     HostFacts {
         uptime_seconds: super::file::word(&host.proc.join("uptime"), 0),
-        disks: both(first.disks, storage::disk_counts(host), |before, after| {
+        disks: both(first.disks, disks, |before, after| {
             storage::disks_between(&before, after, seconds)
         }),
-        fuse: both(
-            first.fuse,
-            storage::fuse_counts(host),
-            storage::fuse_between,
-        ),
-        cpu: both(first.cpu, resources::cpu_ticks(host), |before, after| {
-            before.until(after)
+        fuse: both(first.fuse, fuse, storage::fuse_between),
+        cpu: both(first.cpu, cpu, CpuTicks::until),
+        memory: both(first.memory, memory, |before, after| {
+            before.until(after, seconds)
         }),
-        memory: both(
-            first.memory,
-            resources::memory_counts(host),
-            |before, after| before.until(after, seconds),
-        ),
         pressure: resources::pressure(host),
         cgroups: CgroupFacts {
             throttled: Fact::known(throttled, &groups),
@@ -73,7 +67,7 @@ pub(super) fn second(host: &Host, first: First, elapsed: Duration) -> HostFacts 
     }
 }
 
-/// Neither look can be used.
+/// The same facts, if a sample could not be read.
 pub(super) fn missing(why: &Missing, proc: &Path) -> HostFacts {
     let source = proc.display().to_string();
     let resource = || Fact::missing(why, &source);

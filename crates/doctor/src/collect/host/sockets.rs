@@ -1,5 +1,6 @@
-//! Unix sockets, from the kernel's table: no process is queried.
+//! Unix sockets, from the kernel's table.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use ipc::SocketRow;
@@ -15,7 +16,7 @@ use crate::limits::SOCKETS;
 /// How many sockets of each kind are kept.
 const MAX_KEPT: usize = 256;
 
-/// Sockets that most processes are connected to, without waiting for them.
+/// Sockets to which most processes are connected without waiting for an answer.
 const COMMON: [&str; 4] = [
     "/run/systemd/journal/",
     "/dev/log",
@@ -23,8 +24,9 @@ const COMMON: [&str; 4] = [
     "/var/run/dbus/",
 ];
 
-/// The process that has a socket open, by inode. Of several processes it is the first, from which the
-/// others inherited it; but a service that systemd listens for has it from process 1.
+/// The process that has a socket open, by inode. Of several processes it is the one with the lowest PID, from
+/// which the others inherited it. Process 1 counts only if no other process has the socket open, because
+/// systemd passes sockets to services.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(in crate::collect) struct Holders(HashMap<u32, u32>);
 
@@ -51,21 +53,23 @@ pub(super) fn read(
     if !host.asks_kernel {
         return Fact::missing("these files are not from this machine", source);
     }
-    // It may start a program to load a module, and that would wait as well.
+    // The kernel may start a program to load a module, which would wait for the listener as well.
     if facts.waits_for_fanotify() {
         return Fact::missing("opening files is blocked by a fanotify listener", source);
     }
-    match helpers.ask::<Vec<SocketRow>>(&Request::UnixSockets, SOCKETS) {
-        Ok(rows) => Fact::known(sorted(&rows, facts.all_processes(), holders), source),
-        Err(error) => Fact::missing(error, source),
-    }
+    let rows: Fact<Vec<SocketRow>> = Fact::of(helpers.ask(&Request::UnixSockets, SOCKETS), source);
+    rows.map(|rows| sorted(&rows, facts.all_processes(), holders))
 }
 
-/// What runtimes and kubelets have started, without the containers.
+fn pids(processes: &[Process], is_wanted: fn(&Process) -> bool) -> HashSet<u32> {
+    let wanted = processes.iter().filter(|process| is_wanted(process));
+    wanted.map(|process| process.pid).collect()
+}
+
+/// The processes that runtimes and kubelets have started, directly or not, except containers.
 pub(super) fn started_by_daemons(processes: &[Process]) -> HashSet<u32> {
     let mut started = HashSet::new();
-    let daemons = processes.iter().filter(|process| process.is_daemon());
-    let mut parents: HashSet<u32> = daemons.map(|process| process.pid).collect();
+    let mut parents = pids(processes, Process::is_daemon);
     while !parents.is_empty() {
         let children = processes.iter().filter(|process| {
             parents.contains(&process.ppid) && !process.is_shim() && !process.is_daemon()
@@ -80,17 +84,15 @@ pub(super) fn started_by_daemons(processes: &[Process]) -> HashSet<u32> {
 fn sorted(rows: &[SocketRow], processes: &[Process], holders: &Holders) -> UnixSockets {
     let mut found = UnixSockets::default();
     let started = started_by_daemons(processes);
-    let daemons = processes.iter().filter(|process| process.is_daemon());
-    let daemons: HashSet<u32> = daemons.map(|process| process.pid).collect();
-    // A shim starts it, and it waits for systemd.
-    let runcs = processes.iter().filter(|process| process.is_runc());
-    let runcs: HashSet<u32> = runcs.map(|process| process.pid).collect();
+    let daemons = pids(processes, Process::is_daemon);
+    // A runc is started by a shim, and may wait for systemd.
+    let runcs = pids(processes, Process::is_runc);
     let by_inode: HashMap<u32, &SocketRow> = rows.iter().map(|row| (row.inode, row)).collect();
     let talk = |inode: u32, end: &SocketRow, to: &str, unread: u32| {
         let pid = holders.of(inode)?;
-        let is_agent = !COMMON.iter().any(|common| to.starts_with(common));
-        let is_started = started.contains(&pid) && is_agent;
-        (pid == 1 || runcs.contains(&pid) || is_started).then(|| Talk {
+        let is_common = COMMON.iter().any(|common| to.starts_with(common));
+        let is_wanted = pid == 1 || runcs.contains(&pid) || started.contains(&pid) && !is_common;
+        is_wanted.then(|| Talk {
             pid,
             to: to.to_owned(),
             with: holders.of(end.inode),
@@ -116,30 +118,30 @@ fn sorted(rows: &[SocketRow], processes: &[Process], holders: &Holders) -> UnixS
                 held_by,
             });
         } else if row.peer.is_some() {
-            // The end that was accepted has the path.
+            // Of a connection's two ends, only the accepted one has the path.
             *counts.entry(path).or_default() += 1;
         }
         let pending = row.pending.iter();
-        let pending = pending.filter_map(|inode| talk(*inode, row, path, 0));
-        found.talks.extend(pending);
+        found
+            .talks
+            .extend(pending.filter_map(|inode| talk(*inode, row, path, 0)));
     }
     let counts = counts.into_iter().map(|(path, count)| Connections {
         path: path.to_owned(),
         count,
     });
     found.connections = counts.collect();
-    found
-        .connections
-        .sort_by_key(|to| std::cmp::Reverse(to.count));
-    found
-        .listeners
-        .sort_by_key(|listener| std::cmp::Reverse(listener.waiting));
-    found
-        .talks
-        .sort_by(|one, other| (one.pid, &one.to).cmp(&(other.pid, &other.to)));
-    found.connections.truncate(MAX_KEPT);
-    found.listeners.truncate(MAX_KEPT);
-    found.talks.truncate(MAX_KEPT);
+    let UnixSockets {
+        listeners,
+        connections,
+        talks,
+    } = &mut found;
+    connections.sort_by_key(|to| Reverse(to.count));
+    listeners.sort_by_key(|listener| Reverse(listener.waiting));
+    talks.sort_by(|one, other| (one.pid, &one.to).cmp(&(other.pid, &other.to)));
+    connections.truncate(MAX_KEPT);
+    listeners.truncate(MAX_KEPT);
+    talks.truncate(MAX_KEPT);
     found
 }
 
@@ -166,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plugin_talks_to_its_agent_and_not_to_a_service_that_all_processes_use() {
+    fn only_a_plugins_connection_to_its_agent_is_kept() {
         let processes = [
             process(1, 0, "systemd"),
             process(10, 1, "containerd"),
@@ -182,7 +184,7 @@ mod tests {
             row(201, "/run/systemd/journal/stdout", Some(101)),
             row(102, "", Some(202)),
             row(202, "/run/calico.sock", Some(102)),
-            // What it has inherited from its runtime.
+            // A connection that it has inherited from its runtime.
             row(103, "", Some(203)),
             row(203, "/run/other.sock", Some(103)),
         ];
@@ -209,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_socket_that_systemd_listens_at_is_its_services() {
+    fn a_socket_that_systemd_passed_to_a_service_belongs_to_the_service() {
         let processes = [process(1, 0, "systemd"), process(900, 1, "cri-dockerd")];
         let mut holders = Holders::default();
         holders.add(300, 1);

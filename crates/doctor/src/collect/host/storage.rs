@@ -1,4 +1,4 @@
-//! Disks and connections of FUSE, counted twice.
+//! The counters of disks and FUSE connections, and their changes between the two samples.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -7,17 +7,17 @@ use super::file::{fact, line};
 use crate::facts::Fact;
 use crate::facts::host::{Disk, FuseConnection};
 
-const MAX_STACKED: usize = 64;
+const MAX_DISKS: usize = 64;
 const MAX_CONNECTIONS: usize = 200;
 
-/// What a disk has counted so far.
+/// The counters of a disk.
 pub(super) struct DiskCounts {
     name: String,
     completed: u64,
-    /// Milliseconds that all requests took.
+    /// How long all requests took together, in milliseconds.
     spent: u64,
     in_flight: u64,
-    /// Milliseconds in which there was something to do.
+    /// How long it had requests to process, in milliseconds.
     busy: u64,
 }
 
@@ -65,14 +65,16 @@ pub(super) fn disks_between(
         })
     });
     let mut disks: Vec<Disk> = disks.collect();
-    disks.sort_by(|one, other| one.name.cmp(&other.name));
-    // Those that do something are kept first.
-    disks.sort_by(|one, other| other.busy.total_cmp(&one.busy));
-    disks.truncate(MAX_STACKED);
+    // If there are too many, the busiest are kept.
+    disks.sort_by(|one, other| {
+        let by_use = other.busy.total_cmp(&one.busy);
+        by_use.then_with(|| one.name.cmp(&other.name))
+    });
+    disks.truncate(MAX_DISKS);
     disks
 }
 
-/// Requests without an answer, by connection.
+/// The number of unanswered requests of each connection.
 pub(super) type FuseCounts = BTreeMap<u32, u64>;
 
 pub(super) fn fuse_counts(host: &Host) -> Fact<FuseCounts> {

@@ -1,13 +1,14 @@
 //! Versions, from files and from rpm.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use super::Host;
-use super::file::{fact, line, printable};
+use super::file::{fact, line, printable, rest_of_line};
 use crate::facts::Fact;
 use crate::facts::host::VersionFacts;
 
-/// Packages whose version is relevant.
+/// Packages whose versions judges use.
 pub(super) const PACKAGES: [&str; 13] = [
     "containerd",
     "containerd.io",
@@ -24,72 +25,59 @@ pub(super) const PACKAGES: [&str; 13] = [
     "systemd-sysv",
 ];
 
-/// Versions but for what a helper must read: the program of runc, that of process 1, and
-/// what rpm says.
+/// All versions except those that a helper reads: of runc, of process 1, and of rpm's packages.
 pub(super) fn read(host: &Host) -> VersionFacts {
     let release = host.proc.join("sys/kernel/osrelease");
     VersionFacts {
-        kernel: match line(&release) {
-            Ok(release_text) => Fact::known(release_text, release.display().to_string()),
-            Err(error) => Fact::missing(error, release.display().to_string()),
-        },
+        kernel: Fact::of(line(&release), release.display().to_string()),
         os: fact(&host.etc.join("os-release"), |text| {
-            let name = text
-                .lines()
-                .find_map(|line| line.strip_prefix("PRETTY_NAME="))?;
+            let name = rest_of_line(text, "PRETTY_NAME=")?;
             Some(printable(name.trim_matches('"')))
         }),
-        packages: of_dpkg(host),
+        packages: of_dpkg(&host.var.join("lib/dpkg/status")),
         ..VersionFacts::default()
     }
 }
 
-fn of_dpkg(host: &Host) -> Fact<BTreeMap<String, String>> {
-    let status = host.var.join("lib/dpkg/status");
-    if status.exists() {
-        return fact(&status, |text| Some(installed(text)));
+fn of_dpkg(status: &Path) -> Fact<BTreeMap<String, String>> {
+    match status.exists() {
+        true => fact(status, |text| Some(installed(text))),
+        false => Fact::missing(
+            "no list of packages was found",
+            status.display().to_string(),
+        ),
     }
-    Fact::missing(
-        "no list of packages was found",
-        status.display().to_string(),
-    )
 }
 
 fn installed(status: &str) -> BTreeMap<String, String> {
     let mut found = BTreeMap::new();
     for package in status.split("\n\n") {
-        let field = |name: &str| {
-            package
-                .lines()
-                .find_map(|line| line.strip_prefix(name)?.strip_prefix(": "))
-        };
-        let (Some(name), Some(version)) = (field("Package"), field("Version")) else {
-            continue;
-        };
-        if PACKAGES.contains(&name) && field("Status") == Some("install ok installed") {
+        let field = |name| rest_of_line(package, name);
+        if let (Some(name), Some(version)) = (field("Package: "), field("Version: "))
+            && PACKAGES.contains(&name)
+            && field("Status: ") == Some("install ok installed")
+        {
             found.insert(name.to_owned(), printable(version));
         }
     }
     found
 }
 
-/// The packages of which rpm has a row, or its words.
+/// The packages in the output of rpm or, if there are none, what rpm printed instead.
 pub(super) fn of_rpm(text: &str) -> Result<BTreeMap<String, String>, String> {
     let mut found = BTreeMap::new();
     for (name, version) in text.lines().filter_map(|line| line.split_once('\t')) {
-        let plain = !version.is_empty() && version.bytes().all(|byte| byte.is_ascii_graphic());
-        if plain && PACKAGES.contains(&name) {
-            // Of one that is installed twice, the later row is the later version.
+        let is_version = !version.is_empty() && version.bytes().all(|byte| byte.is_ascii_graphic());
+        if is_version && PACKAGES.contains(&name) {
+            // If a package is installed twice, the later row has the later version.
             found.insert(name.to_owned(), printable(version));
         }
     }
     if !found.is_empty() {
         return Ok(found);
     }
-    let mut other = text
-        .lines()
-        .filter(|line| !line.ends_with("is not installed"));
-    Err(match other.find(|line| !line.trim().is_empty()) {
+    let is_message = |line: &&str| !line.ends_with("is not installed") && !line.trim().is_empty();
+    Err(match text.lines().find(is_message) {
         Some(line) => format!("rpm names none of the packages: {}", printable(line)),
         None => "rpm knows none of the packages".to_owned(),
     })
@@ -100,7 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_rpm_says_is_taken_row_by_row() {
+    fn each_row_of_rpm_with_a_valid_version_is_a_package() {
         let text = "systemd\t219-62.el7_6.7\npackage runc is not installed\n\
                     docker-ce\t3:19.03.9-3.el7\nbash\t5.1-1\nkubelet\t\ncrun\t1 2\n";
         let found = of_rpm(text).expect("packages");
@@ -113,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn where_it_names_nothing_its_own_words_are_the_reason() {
+    fn if_rpm_lists_no_package_its_message_is_the_reason() {
         let broken = "package runc is not installed\nerror: cannot open Packages\u{1b}[2J\n";
         let why = "rpm names none of the packages: error: cannot open Packages?[2J";
         assert_eq!(of_rpm(broken), Err(why.to_owned()));

@@ -1,4 +1,4 @@
-//! The rows of lists, counted.
+//! How many containers and sandboxes are listed.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use crate::collect::bounded::bounded;
 use crate::collect::observed::Observed;
 use crate::facts::probes::Rows;
 
-/// What the lists showed. Of pods that are not inspected yet only the counts are known.
+/// The counts of the lists. Pods that are not inspected yet are included, but not in the dead sandboxes.
 pub(super) fn rows(observed: &Observed) -> Option<Rows> {
     let status = &observed.status;
     if observed.pods.is_empty() && status.pods == 0 && status.relist.count == 0 {
@@ -18,12 +18,13 @@ pub(super) fn rows(observed: &Observed) -> Option<Rows> {
     let mut rows = Rows::default();
     let mut dead: BTreeMap<String, usize> = BTreeMap::new();
     for PodReport { status: pod, .. } in &observed.pods {
-        let sandboxes = pod.sandboxes.iter();
-        let dead_sandboxes = sandboxes
-            .filter(|it| it.state != SandboxState::Ready)
-            .count();
-        let containers = pod.containers.iter();
-        let exited = containers
+        let not_ready = pod
+            .sandboxes
+            .iter()
+            .filter(|it| it.state != SandboxState::Ready);
+        let dead_sandboxes = not_ready.count();
+        let exited = pod.containers.iter();
+        let exited = exited
             .filter(|it| it.state == ContainerState::Exited)
             .count();
         rows.sandboxes += pod.sandboxes.len();

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use base::host::is_runc;
+use base::host::{ProcessStat, is_runc};
 use pleg::kernel::Tasks;
 use pleg::model::id::Id;
 use rustix::process::geteuid;
@@ -23,7 +23,7 @@ mod place;
 use names::describe;
 use place::Place;
 
-/// More than any node runs at once.
+/// More tasks than any node runs at once.
 const MAX_TASKS: usize = 4096;
 
 /// How many container specifications are read, which takes about 0.1 s.
@@ -33,22 +33,23 @@ const MAX_SPECS: usize = 512;
 #[derive(Clone)]
 pub struct TaskFolder {
     places: Vec<Place>,
-    records: Tasks,
+    tasks: Tasks,
     proc: PathBuf,
 }
 
-/// What is odd about how a runtime lists containers.
+/// The containers that a runtime lists in a state that cannot be right.
 #[derive(Debug, Default)]
 pub(super) struct Listed {
-    /// The kernel disagrees.
+    /// Containers about which the kernel disagrees.
     pub disagreeing: Disagreeing,
-    /// They are listed as running, and their pod has no sandbox that is ready.
+    /// Containers that are listed as running, although their pod has no sandbox that is ready.
     pub without_sandbox: BTreeSet<Id>,
 }
 
-/// A container, its first process, and where that is recorded. One that is being created has none yet.
-struct Noted<'a> {
+/// What a state directory contains about a container.
+struct Record<'a> {
     id: String,
+    /// The first process. A container that is being created has none yet.
     init: Option<u32>,
     conmon: Option<u32>,
     place: &'a Place,
@@ -59,7 +60,7 @@ impl TaskFolder {
     pub fn of(socket: &Path, run: &Path, proc: &Path) -> Self {
         Self {
             places: Place::of(socket, run),
-            records: Tasks::of(socket),
+            tasks: Tasks::of(socket),
             proc: proc.to_owned(),
         }
     }
@@ -69,68 +70,67 @@ impl TaskFolder {
         self.tasks(&[], BTreeMap::new(), &Listed::default())
     }
 
-    /// The running tasks, with names from `names` or else from their specifications, those of the
-    /// `suspects` first, and with what is odd about how they are `listed`.
+    /// The running tasks and the ones in `listed`, those of the `suspects` first. Their names are from
+    /// `names`, or else from their specifications.
     pub(super) fn tasks(
         &self,
         suspects: &[String],
         mut names: BTreeMap<Id, Named>,
         listed: &Listed,
     ) -> Fact<Vec<Task>> {
-        let source = self.places.iter();
-        let source = source.map(|place| place.folder.display().to_string());
-        let source = source.collect::<Vec<_>>().join(", ");
-        let mut noted = self.noted();
-        let is_there = |place: &Place| place.folder.read_dir().is_ok();
-        if noted.is_empty() && !self.places.iter().any(is_there) {
+        let folders = self.places.iter().map(|place| place.folder.display());
+        let folders: Vec<String> = folders.map(|folder| folder.to_string()).collect();
+        let source = folders.join(", ");
+        let mut records = self.records();
+        let is_readable = |place: &Place| place.folder.read_dir().is_ok();
+        if records.is_empty() && !self.places.iter().any(is_readable) {
+            let none = "the runtime has no state directory in the usual places";
+            let forbidden = "only root can read the runtime's state directories";
             let why = match geteuid().is_root() {
-                true => Missing::NotThere(
-                    "the runtime has no state directory in the usual places".to_owned(),
-                ),
-                false => Missing::Forbidden(
-                    "only root can read the runtime's state directories".to_owned(),
-                ),
+                true => Missing::NotThere(none.to_owned()),
+                false => Missing::Forbidden(forbidden.to_owned()),
             };
             return Fact::missing(why, source);
         }
-        let is_dead = |id: &str| listed.disagreeing.though_dead.contains(&Id::from(id));
-        let listed_task = |id: &str| {
-            let alive = listed.disagreeing.though_alive.get(&Id::from(id));
-            Task {
-                id: bounded(id),
-                init: alive.copied(),
-                listed_though_dead: is_dead(id),
-                listed_as_ended: alive.is_some(),
-                ..Task::default()
-            }
+        let Disagreeing {
+            though_dead,
+            unlisted,
+            though_alive,
+        } = &listed.disagreeing;
+        let task = |id: &Id, init: Option<u32>| Task {
+            id: bounded(id.as_str()),
+            init: though_alive.get(id).copied().or(init),
+            listed_though_dead: though_dead.contains(id),
+            listed_as_ended: though_alive.contains_key(id),
+            ..Task::default()
         };
-        noted.retain(|one| {
-            let lives = || one.init.is_some_and(|init| self.lives(init));
-            let runs = || lives() || one.conmon.is_some() || is_dead(&one.id);
-            !one.place.keeps_notes_of_the_exited() || runs()
+        records.retain(|record| {
+            let lives = || record.init.is_some_and(|init| self.lives(init));
+            let is_dead = || though_dead.contains(record.id.as_str());
+            let runs = || lives() || record.conmon.is_some() || is_dead();
+            !record.place.keeps_exited() || runs()
         });
-        noted.sort_by_key(|one| (!suspects.contains(&one.id), one.id.clone()));
-        let mut without_record = listed.disagreeing.though_dead.clone();
-        without_record.extend(listed.disagreeing.though_alive.keys().cloned());
+        records.sort_by_key(|record| (!suspects.contains(&record.id), record.id.clone()));
+        let mut without_record = though_dead.clone();
+        without_record.extend(though_alive.keys().cloned());
         let mut read = 0;
-        let recorded = noted.into_iter().map(|one| {
-            without_record.remove(one.id.as_str());
-            let named = names.remove(&Id::from(&*one.id));
+        let recorded = records.into_iter().map(|record| {
+            let id = Id::from(&*record.id);
+            without_record.remove(&id);
             let mut task = Task {
-                conmon: one.conmon,
-                unlisted: listed.disagreeing.unlisted.contains(one.id.as_str()),
-                sandbox_ended: listed.without_sandbox.contains(&Id::from(&*one.id)),
-                ..listed_task(&one.id)
+                conmon: record.conmon,
+                unlisted: unlisted.contains(&id),
+                sandbox_ended: listed.without_sandbox.contains(&id),
+                ..task(&id, record.init)
             };
-            task.init = task.init.or(one.init);
-            match named {
-                // Whose shim is missed is found by the sandbox, which only the specification names.
-                Some(named) if !suspects.contains(&one.id) && !task.listed_though_dead => {
+            match names.remove(&id) {
+                // The shim is found by the sandbox, which only the specification contains.
+                Some(named) if !suspects.contains(&record.id) && !task.listed_though_dead => {
                     (task.pod, task.container) = (named.pod, named.container);
                 }
                 _ if read < MAX_SPECS => {
                     read += 1;
-                    let _ = describe(&one.place.spec(&one.id), &mut task);
+                    let _ = describe(&record.place.spec(&record.id), &mut task);
                 }
                 _ => {}
             }
@@ -138,40 +138,38 @@ impl TaskFolder {
         });
         let mut tasks: Vec<Task> = recorded.collect();
         tasks.extend(without_record.into_iter().map(|id| {
-            let named = names.remove(&id);
-            let (pod, container) = named.map_or((None, None), |named| (named.pod, named.container));
+            let Named { pod, container } = names.remove(&id).unwrap_or_default();
             Task {
                 pod,
                 container,
-                ..listed_task(id.as_str())
+                ..task(&id, None)
             }
         }));
         Fact::known(tasks, source)
     }
 
-    /// Those of `ids` whose first process has exited, with its PID if that is still recorded.
+    /// The containers of `ids` whose first process has exited, with its PID if that is still recorded.
     pub fn ended(&self, ids: &BTreeSet<Id>) -> BTreeMap<Id, Option<u32>> {
         let inits = ids.iter().map(|id| (id.clone(), self.init(id)));
         let ended = inits.filter(|(id, init)| match init {
             Some(init) => !self.lives(*init),
-            None => self.records.has_ended(id, None),
+            None => self.tasks.has_ended(id, None),
         });
         ended.collect()
     }
 
-    /// The containers of pods whose first process runs, except those that are `known`: sandboxes are
-    /// listed only once they are complete, and what others run here has no pod. A process that is still
-    /// runc runs nothing of its container: its start was given up, or goes on.
-    pub fn running_besides(&self, known: &BTreeSet<Id>) -> BTreeMap<Id, u32> {
-        let unknown = self.noted().into_iter().filter_map(|one| {
-            let init = one.init.filter(|init| self.has_started(*init))?;
-            let id = Id::from(&*one.id);
-            if known.contains(&id) {
+    /// The containers of pods whose first process runs, except those that are `known`. Sandboxes are left out,
+    /// because a runtime lists them only once they are complete, as are containers without a pod. While the
+    /// process is still a runc, the container has not started.
+    pub fn running_besides(&self, known: &BTreeSet<Id>) -> BTreeSet<Id> {
+        let unknown = self.records().into_iter().filter_map(|record| {
+            let id = Id::from(&*record.id);
+            if known.contains(&id) || !record.init.is_some_and(|init| self.has_started(init)) {
                 return None;
             }
             let mut task = Task::default();
-            describe(&one.place.spec(&one.id), &mut task)?;
-            task.container.map(|_| (id, init))
+            describe(&record.place.spec(&record.id), &mut task)?;
+            task.container.map(|_| id)
         });
         unknown.take(MAX_SPECS).collect()
     }
@@ -185,26 +183,26 @@ impl TaskFolder {
         namespaces.is_some_and(|pids| pids.split_ascii_whitespace().count() == 1)
     }
 
-    /// Each recorded task, with its first process if it has one.
-    fn noted(&self) -> Vec<Noted<'_>> {
+    /// The records of all containers and sandboxes.
+    fn records(&self) -> Vec<Record<'_>> {
         let tasks = self.places.iter().flat_map(|place| {
             let entries = place.folder.read_dir().into_iter().flatten().flatten();
             entries.map(move |entry| (place, entry.file_name()))
         });
-        let noted = tasks.take(MAX_TASKS).filter_map(|(place, id)| {
+        let records = tasks.take(MAX_TASKS).filter_map(|(place, id)| {
             let id = id.into_string().ok()?;
             let init = place.init(&id);
             // The PID in an old record may have been reused.
             let conmon = place.conmon(&id).filter(|pid| self.is_conmon(*pid));
-            let is_begun = init.is_some() || conmon.is_some() || place.has_one(&id);
-            is_begun.then_some(Noted {
+            let is_container = init.is_some() || conmon.is_some() || place.is_container(&id);
+            is_container.then_some(Record {
                 id,
                 init,
                 conmon,
                 place,
             })
         });
-        noted.collect()
+        records.collect()
     }
 
     /// The first process of a container, if that is recorded.
@@ -213,26 +211,28 @@ impl TaskFolder {
         places.find_map(|place| place.init(id.as_str()))
     }
 
-    /// Whether this process of a container lives, and may be its first one: in a pod that shares its PID
-    /// namespace, others outlive that.
+    /// Whether this process of a container runs and may be its first one: in a pod with a shared PID namespace,
+    /// other processes outlive the first one.
     pub fn may_be_first(&self, id: &Id, pid: u32) -> bool {
         self.lives(pid) && self.init(id).is_none_or(|init| init == pid)
     }
 
     fn lives(&self, pid: u32) -> bool {
-        let stat = read_stat(&self.proc.join(pid.to_string()));
-        stat.is_some_and(|stat| !stat.has_ended())
+        self.stat(pid).is_some_and(|stat| !stat.has_ended())
     }
 
     fn has_started(&self, pid: u32) -> bool {
-        let stat = read_stat(&self.proc.join(pid.to_string()));
         let is_runc = |comm: &str| is_runc_init(comm) || is_runc(comm);
+        let stat = self.stat(pid);
         stat.is_some_and(|stat| !stat.has_ended() && !is_runc(&stat.comm))
     }
 
     fn is_conmon(&self, pid: u32) -> bool {
-        let stat = read_stat(&self.proc.join(pid.to_string()));
-        stat.is_some_and(|stat| stat.comm == "conmon")
+        self.stat(pid).is_some_and(|stat| stat.comm == "conmon")
+    }
+
+    fn stat(&self, pid: u32) -> Option<ProcessStat> {
+        read_stat(&self.proc.join(pid.to_string()))
     }
 }
 
@@ -267,13 +267,13 @@ mod tests {
     }
 
     #[test]
-    fn a_task_names_its_pod_and_its_first_process() {
+    fn a_task_has_its_pod_and_its_first_process() {
         let root = tempfile::tempdir().unwrap();
         let folder = folder(&root, "containerd/containerd.sock");
-        assert!(folder.noted().is_empty());
+        assert!(folder.records().is_empty());
         let tasks_of = "run/containerd/io.containerd.runtime.v2.task/k8s.io";
         let task = root.path().join(tasks_of).join("abc");
-        // Of one that is dead, too: that is when its shim matters.
+        // The process does not exist: a task is shown all the same, because its shim may matter then.
         write(task.join("init.pid"), "4711");
         let spec = r#"{"process":{"env":["PASSWORD=x"]},"annotations":{
             "io.kubernetes.cri.sandbox-name":"web","io.kubernetes.cri.sandbox-namespace":"shop",
@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_container_that_runs_and_is_not_listed_only_those_of_pods_count() {
+    fn only_containers_of_pods_count_as_running_but_not_listed() {
         let root = tempfile::tempdir().unwrap();
         let folder = folder(&root, "containerd/containerd.sock");
         let tasks_of = "run/containerd/io.containerd.runtime.v2.task/k8s.io";
@@ -318,10 +318,10 @@ mod tests {
             ("listed", "11", "app", 'S', of_pod),
             ("lost", "12", "app", 'S', of_pod),
             ("ended", "13", "app", 'Z', of_pod),
-            // Their start was given up.
+            // The start of these was abandoned.
             ("given-up", "16", "runc:[2:INIT]", 'S', of_pod),
             ("of-crun", "17", "crun", 'S', of_pod),
-            // Of `ctr`, and a sandbox.
+            // A container of `ctr`, and a sandbox.
             ("other", "14", "app", 'S', r#"{"annotations":{}}"#),
             (
                 "sandbox",
@@ -338,11 +338,11 @@ mod tests {
             process(&root, pid.parse().unwrap(), name, state);
         }
         let lost = folder.running_besides(&["listed"].map(Id::from).into());
-        assert_eq!(lost, [(Id::from("lost"), 12)].into());
+        assert_eq!(lost, [Id::from("lost")].into());
     }
 
     #[test]
-    fn the_notes_of_cri_o_name_the_first_process_and_the_conmon_of_each_container() {
+    fn the_records_of_cri_o_contain_the_first_process_and_the_conmon_of_each_container() {
         let root = tempfile::tempdir().unwrap();
         let folder = folder(&root, "crio/crio.sock");
         let containers = root
@@ -355,7 +355,7 @@ mod tests {
             note(id, "conmon-pidfile", &conmon.to_string());
             note(id, "pidfile", &init.to_string());
         }
-        // What podman runs is in the same folder.
+        // A container of podman, which uses the same directory.
         note("podmans", "pidfile", "71");
         let sandbox = r#"{"annotations":{"io.kubernetes.container.name":"POD",
             "io.kubernetes.cri-o.SandboxID":"s1","io.kubernetes.pod.name":"web",
@@ -366,7 +366,7 @@ mod tests {
         process(&root, 71, "pause", 'S');
         process(&root, 80, "conmon", 'T');
         process(&root, 81, "app", 'Z');
-        // Another process has the pid of the conmon that has ended.
+        // Another process has the PID of the conmon that has ended.
         process(&root, 90, "bash", 'S');
 
         let tasks = tasks(&folder);
@@ -388,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn of_cri_dockerd_the_tasks_are_those_of_the_containerd_behind_dockerd() {
+    fn the_tasks_of_cri_dockerd_are_those_of_the_containerd_behind_dockerd() {
         for daemon in ["docker/containerd/daemon", "containerd"] {
             let root = tempfile::tempdir().unwrap();
             let folder = folder(&root, "cri-dockerd.sock");
@@ -400,7 +400,7 @@ mod tests {
     }
 
     #[test]
-    fn where_nothing_runs_that_is_known_and_where_no_folder_is_it_is_not() {
+    fn an_empty_directory_means_no_tasks_and_a_missing_one_means_unknown() {
         let root = tempfile::tempdir().unwrap();
         let folder = folder(&root, "crio/crio.sock");
         assert_eq!(folder.all().value(), None);
@@ -410,7 +410,7 @@ mod tests {
     }
 
     #[test]
-    fn a_runtime_in_a_namespace_of_its_own_notes_other_pids_than_ours() {
+    fn pids_are_valid_only_if_the_runtime_is_in_the_same_pid_namespace() {
         let root = tempfile::tempdir().unwrap();
         let folder = folder(&root, "crio/crio.sock");
         let status = root.path().join("proc/10/status");

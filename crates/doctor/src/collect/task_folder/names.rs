@@ -1,5 +1,5 @@
-//! The pod and name of a container, from the annotations of its specification, which containerd
-//! and CRI-O name differently; dockerd's have none.
+//! The pod and name of a container, from the annotations of its specification. containerd and CRI-O use
+//! different annotations, and dockerd uses none.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -12,7 +12,7 @@ use serde::Deserialize;
 use crate::collect::bounded::bounded;
 use crate::facts::tasks::Task;
 
-/// A container's specification has a few kilobytes.
+/// The maximum size of a container's specification, which usually has a few kilobytes.
 const MAX_SPEC_BYTES: u64 = 4 << 20;
 
 /// The annotations of containerd and of CRI-O.
@@ -31,7 +31,7 @@ const SANDBOX: [&str; 2] = [
     "io.kubernetes.cri-o.SandboxID",
 ];
 
-/// CRI-O's container name of a sandbox, which no container of a pod can have.
+/// The container name that CRI-O gives to a sandbox. No container of a pod can have it.
 const SANDBOX_NAME: &str = "POD";
 
 #[derive(Deserialize)]
@@ -39,8 +39,7 @@ struct Spec {
     annotations: BTreeMap<String, String>,
 }
 
-/// Adds the names to a task. The specification also contains the container's environment; only
-/// the names in its annotations are kept.
+/// Adds the names to a task; `None` if the specification cannot be read. Nothing else of it is kept.
 pub(super) fn describe(spec: &Path, task: &mut Task) -> Option<()> {
     let file = File::open(spec).ok()?;
     let spec: Spec = serde_json::from_reader(BufReader::new(file.take(MAX_SPEC_BYTES))).ok()?;

@@ -35,7 +35,7 @@ impl Place {
 
     /// The first process of a container.
     pub fn init(&self, id: &str) -> Option<u32> {
-        // podman's containers in the same directory have no file with this name.
+        // The containers of podman, which are in the same directory, have no conmon file with that name.
         if self.has_conmon && self.conmon(id).is_none() {
             return None;
         }
@@ -49,16 +49,16 @@ impl Place {
     /// The conmon of a container.
     pub fn conmon(&self, id: &str) -> Option<u32> {
         let path = self.of_container(id).join("conmon-pidfile");
-        self.has_conmon.then(|| number(&path)).flatten()
+        number(&path).filter(|_| self.has_conmon)
     }
 
-    /// Whether its directory shows that it is a container of this runtime, even before it has a process.
-    pub fn has_one(&self, id: &str) -> bool {
+    /// Whether this is the directory of a container of this runtime, even before that has a process.
+    pub fn is_container(&self, id: &str) -> bool {
         !self.has_conmon && self.spec(id).is_file()
     }
 
-    /// Whether exited containers stay there until they are removed.
-    pub fn keeps_notes_of_the_exited(&self) -> bool {
+    /// Whether the directory of a container remains after its exit, until it is removed.
+    pub fn keeps_exited(&self) -> bool {
         self.has_conmon
     }
 

@@ -20,7 +20,7 @@ pub struct BusFacts {
     pub private: Fact<Ping>,
     /// The version that the running systemd reports.
     pub systemd: Fact<String>,
-    /// The services that run a kubelet or a runtime, as far as systemd knows any.
+    /// The services that run a kubelet or a runtime, of those that systemd has loaded.
     pub services: Fact<Vec<Service>>,
 }
 
@@ -34,13 +34,13 @@ pub struct Service {
     pub state: String,
     /// Its main process, if it has one now.
     pub main_pid: Option<u32>,
-    /// How often systemd has restarted it by itself; versions before 235 do not count. A manual
+    /// How often systemd has restarted it automatically; versions before 235 do not count this. A manual
     /// restart, or `systemctl reset-failed`, resets the count.
     pub restarts: Option<u32>,
 }
 
 impl Service {
-    /// Whether a kubelet runs in it, by the unit's name in various distributions.
+    /// Whether its unit has a name that distributions use for the kubelet.
     pub fn is_kubelet(&self) -> bool {
         KUBELET_UNITS.contains(&self.unit.as_str())
     }

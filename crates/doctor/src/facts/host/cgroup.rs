@@ -8,15 +8,15 @@ use crate::facts::Fact;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct CgroupFacts {
-    /// Those that are frozen themselves, not by a parent.
+    /// Those that are frozen themselves, not through a parent.
     pub frozen: Fact<Vec<FrozenCgroup>>,
-    /// Those near their limit of tasks.
+    /// Those near their limit on tasks.
     pub pids: Fact<Vec<PidsUse>>,
     /// How many memory cgroups there are, and how many of them leaked.
     pub memory: Fact<MemoryCgroups>,
-    /// The limits of memory of those of daemons, and of those above them.
+    /// The memory limits of the daemons' control groups and of their ancestors.
     pub memory_limits: Fact<Vec<MemoryLimit>>,
-    /// Those of daemons that were throttled.
+    /// Control groups of daemons that were throttled between the samples.
     pub throttled: Fact<Vec<Throttling>>,
 }
 
@@ -30,7 +30,7 @@ pub struct FrozenCgroup {
     pub file: String,
     /// The content of the file.
     pub state: String,
-    /// What to write to the file to thaw the cgroup.
+    /// What to write to the file to thaw the control group.
     pub thaw: String,
 }
 
@@ -48,21 +48,21 @@ pub struct PidsUse {
     pub refused: Option<u64>,
 }
 
-/// Control groups of memory.
+/// The number of memory cgroups.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct MemoryCgroups {
     /// As the kernel counts them.
     pub counted: u64,
-    /// The number of directories.
+    /// The number of directories, each of which is a control group in use.
     pub folders: u64,
-    /// Those that were removed but are still held: as the kernel reports, or the difference.
+    /// Those that were removed but still exist in the kernel: `counted` less `folders` on version 1.
     pub left_over: u64,
     /// The version of the hierarchy.
     pub version: u8,
 }
 
-/// A control group with a limit of memory.
+/// A control group with a memory limit.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct MemoryLimit {
@@ -78,9 +78,9 @@ pub struct MemoryLimit {
 pub struct Throttling {
     /// Its path in the hierarchy.
     pub path: String,
-    /// One of its processes.
+    /// The name of one of its processes.
     pub process: String,
-    /// Its id.
+    /// The id of that process.
     pub pid: u32,
     /// Periods that passed.
     pub periods: u64,

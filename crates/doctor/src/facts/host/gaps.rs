@@ -13,7 +13,7 @@ const MAX_FILES: usize = 128;
 pub struct Gaps {
     /// Files that could not be read.
     pub files: Vec<Gap>,
-    /// How many more there are.
+    /// How many more files could not be read.
     pub more: usize,
     /// How many processes were not read in time, in the first or the second sample.
     pub processes: usize,
@@ -38,7 +38,7 @@ impl Gaps {
         }
     }
 
-    /// Adds those of another sample.
+    /// Adds the gaps of another sample.
     pub(crate) fn extend(&mut self, other: Self) {
         other.files.into_iter().for_each(|gap| self.add(gap));
         self.more += other.more;

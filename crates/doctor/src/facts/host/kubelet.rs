@@ -1,4 +1,4 @@
-//! What shows that a machine is set up to run a kubelet, and whether that can report to its API server.
+//! Whether the machine is set up to run a kubelet, and whether that kubelet can report to its API server.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::facts::Fact;
 
-/// The files that a kubelet is configured by, as far as they exist.
+/// The configuration files of a kubelet that exist.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct KubeletFiles {
@@ -23,44 +23,44 @@ pub struct ApiServer {
     pub address: String,
     /// What it answered.
     pub answer: ApiAnswer,
-    /// By how much its clock differs from this machine's, as far as a full second shows it.
+    /// By how much its clock differs from this machine's. Its time is known to the second.
     pub clock: Option<ClockDifference>,
-    /// What it answered to the kubelet's client certificate.
+    /// Its answer to a request for the node's lease with the kubelet's client certificate.
     #[serde(default)]
     pub lease: Fact<Lease>,
 }
 
-/// What an API server answered to the kubelet's client certificate, about the lease of its node.
+/// An API server's answer to a request for the node's lease with the kubelet's client certificate.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", tag = "is", content = "it")]
 pub enum Lease {
-    /// The lease, and how many seconds ago the kubelet renewed it.
+    /// The lease.
     #[serde(rename_all = "camelCase")]
     Renewed {
-        /// By the clock of this machine, which is the kubelet's.
+        /// How long ago the kubelet renewed it, according to the clock of this machine.
         seconds_ago: u64,
     },
-    /// 401.
+    /// HTTP status 401.
     Unauthorized,
-    /// 403.
+    /// HTTP status 403.
     Forbidden,
-    /// It ended the connection because of the certificate.
+    /// It rejected the certificate during the TLS handshake.
     CertificateRejected(String),
     /// Another HTTP status, or no lease in the response.
     Other(u16),
 }
 
-/// What an API server answered.
+/// Whether an API server answered.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", tag = "is", content = "why")]
 pub enum ApiAnswer {
-    /// An HTTP response, of whatever status: it can be reached.
+    /// An HTTP response with any status: it can be reached.
     Answered,
     /// No process listens at its address.
     Refused,
-    /// There is no answer in time, or no route.
+    /// There was no answer in time, or there is no route.
     Unreachable(String),
-    /// Its certificate is not accepted.
+    /// The server's certificate cannot be verified.
     CertificateRejected(String),
     /// Something else failed.
     Failed(String),
@@ -72,12 +72,12 @@ pub enum ApiAnswer {
 pub struct ClockDifference {
     /// Whether this machine's clock is ahead.
     pub is_ahead: bool,
-    /// By how much.
+    /// The difference.
     pub seconds: u64,
 }
 
 impl ClockDifference {
-    /// This machine's clock says `here` while another one says `there`.
+    /// The difference if this machine's clock shows `here` while another one shows `there`.
     pub fn between(here: WallTime, there: WallTime) -> Self {
         let (ahead, behind) = (here.since(there), there.since(here));
         Self {
@@ -91,9 +91,9 @@ impl ClockDifference {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ClientCertificate {
-    /// From when on it is valid.
+    /// The start of its validity.
     pub not_before: WallTime,
-    /// Until when it is.
+    /// The end of its validity.
     pub not_after: WallTime,
     /// The node that it names.
     pub node: Option<String>,

@@ -12,9 +12,9 @@ use crate::facts::{Fact, Missing};
 pub struct Process {
     /// Its id.
     pub pid: u32,
-    /// Its parent's.
+    /// The id of its parent.
     pub ppid: u32,
-    /// Its user.
+    /// The id of its user.
     pub uid: u32,
     /// Its name, as the kernel keeps it: at most fifteen bytes.
     pub comm: String,
@@ -29,9 +29,9 @@ pub struct Process {
     pub age_seconds: f64,
     /// It is a kernel thread.
     pub kernel: bool,
-    /// The CPU time that it used: seconds per second between the samples.
+    /// The CPU time that it used between the samples, in seconds per second.
     pub cpu_share: Option<f64>,
-    /// How long its runnable threads waited for a CPU: seconds per second.
+    /// How long its runnable threads waited for a CPU between the samples, in seconds per second.
     pub run_delay: Option<f64>,
     /// Its resident memory, if it is a daemon.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -44,19 +44,19 @@ pub struct Process {
     /// Threads in uninterruptible sleep, and all threads of processes that run containers, up to
     /// a limit.
     pub threads: Vec<Thread>,
-    /// A signal that is to end it, and that it has not received yet.
+    /// A signal that ends it, if one is pending.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pending: Option<EndSignal>,
     /// The process that traces it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tracer: Option<u32>,
-    /// What it is to do, if it is a `runc`.
+    /// Its command and container, if it is a `runc`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub runc: Option<RuncCommand>,
     /// The pod for which it was started, if it is a CNI plugin.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub plugin_of: Option<PodName>,
-    /// Its control groups in the relevant hierarchies.
+    /// Its control groups in the hierarchies that judges use.
     pub cgroups: Vec<CgroupPath>,
     /// Its file descriptors.
     pub fds: Fact<FdUse>,
@@ -84,7 +84,7 @@ pub struct Thread {
 }
 
 impl Thread {
-    /// Where it waits: the stack, if there is one, and the wait channel.
+    /// The kernel functions that it waits in: its stack, if that is known, and its wait channel.
     pub fn functions(&self) -> impl Iterator<Item = &str> {
         let wchan = self.wchan.as_deref();
         self.stack.iter().map(String::as_str).chain(wchan)
@@ -117,7 +117,7 @@ pub struct FdUse {
     pub pipes: u64,
     /// The numbers of those that are fanotify groups.
     pub fanotify: Vec<u32>,
-    /// The root directory, if it is a runtime: below it, the runtime has its database open.
+    /// The root directory of the runtime, if it is one: the runtime's database, which it has open, is below.
     pub root: Option<String>,
     /// How many of them could not be read for lack of permission. The kernel requires the same permission to
     /// show where the process waits.
@@ -128,9 +128,9 @@ pub struct FdUse {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct FanotifyListener {
-    /// Its id.
+    /// The id of the process.
     pub pid: u32,
-    /// Its name.
+    /// The name of the process.
     pub comm: String,
     /// How many marks it has set.
     pub marks: u64,
@@ -162,7 +162,7 @@ pub(crate) fn is_within(path: &str, group: &str) -> bool {
         .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
-/// Whether the tasks of a frozen control group wait in this function of the kernel.
+/// Whether this is a kernel function in which the tasks of a frozen control group wait.
 pub(crate) fn is_of_freezer(function: &str) -> bool {
     function.contains("refrigerator") || function == "do_freezer_trap"
 }
@@ -176,37 +176,37 @@ pub(crate) fn unit_of(path: &str) -> Option<&str> {
 }
 
 impl Process {
-    /// The kubelet, or a container runtime.
+    /// Whether it is a kubelet or a container runtime.
     pub fn is_daemon(&self) -> bool {
         self.is_kubelet() || self.is_runtime()
     }
 
-    /// It is, or contains, a kubelet.
+    /// Whether it is, or contains, a kubelet.
     pub fn is_kubelet(&self) -> bool {
         KUBELETS.contains(&self.comm.as_str())
     }
 
-    /// The container runtime.
+    /// Whether it is a container runtime.
     pub fn is_runtime(&self) -> bool {
         RUNTIMES.contains(&self.comm.as_str())
     }
 
-    /// A containerd shim, or a conmon.
+    /// Whether it is a containerd shim or a conmon.
     pub fn is_shim(&self) -> bool {
         base::host::is_shim(&self.comm)
     }
 
-    /// A `runc` command, which normally takes less than a second.
+    /// Whether it is a `runc` command, which normally takes less than a second.
     pub fn is_runc(&self) -> bool {
         base::host::is_runc(&self.comm)
     }
 
-    /// `runc init`, which becomes the container's process.
+    /// Whether it is a `runc init`, which becomes the container's process.
     pub fn is_runc_init(&self) -> bool {
         is_runc_init(&self.comm)
     }
 
-    /// It is part of how containers are run, so that calls for containers wait for it.
+    /// Whether calls for containers wait for processes of this kind: daemons, shims and runc.
     pub fn serves_containers(&self) -> bool {
         self.is_daemon() || self.is_shim() || self.is_runc() || self.is_runc_init()
     }
@@ -261,25 +261,21 @@ impl Process {
         self.cgroups.iter().find_map(|cgroup| unit_of(&cgroup.path))
     }
 
-    /// Its path in the hierarchy of the freezer of cgroup v1.
+    /// Its path in the freezer hierarchy of version 1.
     pub fn freezer_v1(&self) -> Option<&str> {
-        let mut hierarchies = self.cgroups.iter();
-        let of_freezer =
-            |one: &&CgroupPath| one.controllers.split(',').any(|name| name == "freezer");
-        hierarchies.find(of_freezer).map(|one| one.path.as_str())
+        self.cgroup_of("freezer")
     }
 
     /// Its path in the hierarchy of a controller: of version 1, else of version 2.
     pub fn cgroup(&self, controller: &str) -> Option<&str> {
-        let first = self
-            .cgroups
-            .iter()
-            .find(|cgroup| cgroup.controllers.split(',').any(|name| name == controller));
-        let unified = || {
-            self.cgroups
-                .iter()
-                .find(|cgroup| cgroup.controllers.is_empty())
-        };
-        first.or_else(unified).map(|cgroup| cgroup.path.as_str())
+        self.cgroup_of(controller).or_else(|| self.cgroup_of(""))
+    }
+
+    /// Its path in the hierarchy with this controller; the empty name is that of version 2.
+    fn cgroup_of(&self, controller: &str) -> Option<&str> {
+        let mut cgroups = self.cgroups.iter();
+        let found =
+            cgroups.find(|cgroup| cgroup.controllers.split(',').any(|name| name == controller));
+        found.map(|cgroup| cgroup.path.as_str())
     }
 }

@@ -1,10 +1,10 @@
-//! CPU, memory, and the waits for them.
+//! The use of CPU and memory, and how long tasks wait for them.
 
 use serde::{Deserialize, Serialize};
 
 use crate::facts::Fact;
 
-/// Pressure stall information.
+/// The kernel's pressure stall information.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct PressureFacts {
@@ -26,10 +26,10 @@ pub struct Pressure {
     pub full: Option<Stalls>,
 }
 
-/// Percentages of the time.
+/// Percentages of the last 10, 60 and 300 seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
-#[expect(missing_docs, reason = "the kernel's own names, in seconds")]
+#[expect(missing_docs, reason = "the kernel's own names")]
 pub struct Stalls {
     pub avg10: f64,
     pub avg60: f64,
@@ -40,7 +40,7 @@ pub struct Stalls {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct CpuTimes {
-    /// Not idle.
+    /// Neither idle nor waiting for I/O.
     pub busy: f64,
     /// Taken by the hypervisor.
     pub steal: f64,
@@ -56,9 +56,9 @@ pub struct Memory {
     pub total_kib: u64,
     /// Available memory, in KiB.
     pub available_kib: u64,
-    /// Memory that is to be written to disk, in KiB.
+    /// Memory that has to be written to disk, in KiB.
     pub dirty_kib: u64,
-    /// Evicted pages per second that were read again.
+    /// Pages per second that were evicted and had to be read again.
     pub refaults_per_second: f64,
     /// Page faults per second that read from a disk.
     pub major_faults_per_second: f64,

@@ -10,7 +10,7 @@ pub struct UnixSockets {
     pub listeners: Vec<Listener>,
     /// The paths with the most connections.
     pub connections: Vec<Connections>,
-    /// Connections of process 1, of runc, and of processes that a runtime or kubelet has started.
+    /// Connections of process 1, of `runc`, and of processes that a runtime or kubelet has started.
     pub talks: Vec<Talk>,
 }
 
@@ -24,7 +24,7 @@ pub struct Listener {
     pub waiting: u32,
     /// How many may wait; a further connect blocks.
     pub backlog: u32,
-    /// The process that has it open, where it is visible.
+    /// The process that has it open, if that is visible.
     pub held_by: Option<u32>,
 }
 
@@ -34,7 +34,7 @@ pub struct Listener {
 pub struct Connections {
     /// The path.
     pub path: String,
-    /// How many.
+    /// How many there are.
     pub count: u32,
 }
 
@@ -44,9 +44,9 @@ pub struct Connections {
 pub struct Talk {
     /// The process that connected.
     pub pid: u32,
-    /// The path.
+    /// The path that it connected to.
     pub to: String,
-    /// The process at the other end, where it is visible.
+    /// The process at the other end, if that is visible.
     pub with: Option<u32>,
     /// Bytes that were received but not read.
     pub unread: u32,
@@ -72,7 +72,7 @@ impl UnixSockets {
     }
 }
 
-/// `/var/run` leads to `/run` everywhere, and sockets keep the name that they were bound to.
+/// The path below `/run`: `/var/run` is a link to it, but sockets keep the path that they were bound to.
 fn resolved(path: &str) -> &str {
     match path.strip_prefix("/var/run/") {
         Some(_) => &path["/var".len()..],

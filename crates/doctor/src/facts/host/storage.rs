@@ -1,4 +1,4 @@
-//! Disks, what is mounted, and how full it is.
+//! Disks, mounts, and how full file systems are.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,19 +6,19 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Disk {
-    /// Its numbers, `8:0`.
+    /// Its major and minor number, `8:0`.
     pub device: String,
     /// Its name.
     pub name: String,
     /// Requests that have not completed.
     pub in_flight: u64,
-    /// The same in the first sample.
+    /// Requests that had not completed in the first sample.
     pub in_flight_before: u64,
     /// Requests per second that completed.
     pub completed_per_second: f64,
     /// The share of the time in which it had requests to process.
     pub busy: f64,
-    /// How long a request took.
+    /// How long a request took on average.
     pub wait_milliseconds: Option<f64>,
 }
 
@@ -34,11 +34,11 @@ pub struct Mounts {
     pub remote: Vec<RemoteMount>,
 }
 
-/// Which device a root is on.
+/// The device of a root directory.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct RootMount {
-    /// The root, `/var/lib/containerd`.
+    /// The root directory, `/var/lib/containerd`.
     pub root: String,
     /// The device's numbers.
     pub device: String,
@@ -60,7 +60,7 @@ pub struct RemoteMount {
     pub at: String,
 }
 
-/// A connection of FUSE.
+/// A FUSE connection.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct FuseConnection {
@@ -68,7 +68,7 @@ pub struct FuseConnection {
     pub number: u32,
     /// Requests that the process behind it has not answered.
     pub waiting: u64,
-    /// The same in the first sample.
+    /// Requests that it had not answered in the first sample.
     pub waiting_before: u64,
 }
 
@@ -80,7 +80,7 @@ pub struct Filesystem {
     pub path: String,
     /// Total bytes.
     pub bytes: u64,
-    /// Bytes that a plain user could still write.
+    /// Bytes that an unprivileged user can still write.
     pub bytes_available: u64,
     /// Total inodes; 0 if the file system creates them as needed.
     pub inodes: u64,

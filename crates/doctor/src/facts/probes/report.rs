@@ -1,4 +1,4 @@
-//! A call as shown in reports.
+//! The JSON of a call in a report.
 
 use causes::finding::PodName;
 use pleg::runtime::Rpc;

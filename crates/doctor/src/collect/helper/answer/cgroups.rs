@@ -13,7 +13,7 @@ use crate::facts::{Fact, Missing};
 const MAX_CGROUPS: usize = 100_000;
 /// How many cgroups of each kind are kept.
 const MAX_KEPT: usize = 200;
-/// From this share of its limit of tasks on, a cgroup is kept.
+/// A cgroup that uses at least this share of its limit on tasks is kept.
 const NEAR_SHARE: f64 = 0.8;
 
 /// What the walk found.
@@ -23,7 +23,7 @@ pub(crate) struct CgroupWalk {
     pub(crate) frozen: Fact<Vec<FrozenCgroup>>,
     pub(crate) pids: Fact<Vec<PidsUse>>,
     pub(crate) memory: Fact<MemoryCgroups>,
-    /// This process is in a container, and process 1 is not in it.
+    /// Whether this process is in a container that does not contain process 1.
     pub(crate) in_container: bool,
 }
 
@@ -58,13 +58,12 @@ pub(in super::super) fn cgroups(proc: &Path, sys: &Path) -> CgroupWalk {
     }
 }
 
-/// Whether process 1 is in the hierarchies that are mounted here. In a container with the PIDs of the
-/// host it is not: the root is the container's own control group, by its mount (version 1) or by its
-/// namespace (version 2).
+/// Whether the mounted hierarchies contain process 1. In a container with the PIDs of the host they do not:
+/// their root is the container's own control group, because of its mount (version 1) or its namespace
+/// (version 2).
 fn is_whole(proc: &Path, base: &Path) -> bool {
     let init = read(&proc.join("1/cgroup")).unwrap_or_default();
-    let paths = init.lines().filter_map(|line| line.splitn(3, ':').nth(2));
-    let paths: Vec<&str> = paths.collect();
+    let paths = || init.lines().filter_map(|line| line.splitn(3, ':').nth(2));
     let mounts = read(&proc.join("self/mountinfo")).unwrap_or_default();
     let mut roots = mounts.lines().filter_map(|line| {
         let mut fields = line.split(' ').skip(3);
@@ -72,12 +71,12 @@ fn is_whole(proc: &Path, base: &Path) -> bool {
         let is_here = Path::new(fields.next()?).starts_with(base);
         (is_here && line.contains(" - cgroup")).then_some(root)
     });
-    let is_outside = |path: &&str| path.starts_with("/..");
-    let has_init = |root: &str| root == "/" || paths.iter().any(|path| is_within(path, root));
-    !paths.iter().any(is_outside) && roots.all(has_init)
+    let has_init = |root: &str| root == "/" || paths().any(|path| is_within(path, root));
+    !paths().any(|path| path.starts_with("/..")) && roots.all(has_init)
 }
 
-/// Visits a hierarchy from its root; `visit` receives the directory and its path in the hierarchy.
+/// Visits a hierarchy from its root; `visit` receives each directory and its path in the hierarchy. Returns the
+/// number of directories.
 fn walk(root: &Path, mut visit: impl FnMut(&Path, &str)) -> usize {
     let mut left = vec![PathBuf::new()];
     let mut seen = 0;
@@ -88,7 +87,7 @@ fn walk(root: &Path, mut visit: impl FnMut(&Path, &str)) -> usize {
         }
         let folder = root.join(&inner);
         visit(&folder, &format!("/{}", inner.display()));
-        // One that vanishes meanwhile has nothing below it either.
+        // A directory that has been removed meanwhile is empty.
         let entries = std::fs::read_dir(&folder).into_iter().flatten().flatten();
         for entry in entries {
             if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
@@ -100,9 +99,7 @@ fn walk(root: &Path, mut visit: impl FnMut(&Path, &str)) -> usize {
 }
 
 fn word(folder: &Path, file: &str) -> Option<String> {
-    read(&folder.join(file))
-        .ok()
-        .map(|text| text.trim().to_owned())
+    Some(read(&folder.join(file)).ok()?.trim().to_owned())
 }
 
 fn number(folder: &Path, file: &str) -> Option<u64> {
@@ -112,10 +109,9 @@ fn number(folder: &Path, file: &str) -> Option<u64> {
 /// The value behind a name, in a file of names and values.
 fn named(folder: &Path, file: &str, name: &str) -> Option<u64> {
     let text = word(folder, file)?;
-    text.lines()
-        .filter_map(|line| line.split_once(' '))
-        .find(|(found, _)| *found == name)
-        .and_then(|(_, value)| value.trim().parse().ok())
+    let mut rows = text.lines().filter_map(|line| line.split_once(' '));
+    let (_, value) = rows.find(|(found, _)| *found == name)?;
+    value.trim().parse().ok()
 }
 
 fn no_hierarchy<T>(of: &str, base: &Path) -> Fact<T> {
@@ -124,36 +120,29 @@ fn no_hierarchy<T>(of: &str, base: &Path) -> Fact<T> {
 }
 
 fn frozen(base: &Path, unified: Option<&Path>) -> Fact<Vec<FrozenCgroup>> {
-    let old = base.join("freezer");
+    let v1 = Some(base.join("freezer")).filter(|folder| folder.is_dir());
+    let hierarchies = [
+        (v1.as_deref(), "freezer.state", "THAWED"),
+        (unified, "cgroup.freeze", "0"),
+    ];
     let mut frozen = Vec::new();
     let mut sources = Vec::new();
-    if old.is_dir() {
-        sources.push(old.display().to_string());
-        walk(&old, |folder, path| {
-            let Some(state) = word(folder, "freezer.state").filter(|state| state != "THAWED")
-            else {
+    for (root, file, thawed) in hierarchies {
+        let Some(root) = root else {
+            continue;
+        };
+        sources.push(root.display().to_string());
+        walk(root, |folder, path| {
+            let Some(state) = word(folder, file).filter(|state| state != thawed) else {
                 return;
             };
-            // All cgroups below a frozen one are frozen; only that one itself can be thawed.
+            // In version 1, all cgroups below a frozen one are frozen, but only that one can be thawed.
             if number(folder, "freezer.self_freezing") != Some(0) && frozen.len() < MAX_KEPT {
                 frozen.push(FrozenCgroup {
                     path: path.to_owned(),
-                    file: folder.join("freezer.state").display().to_string(),
+                    file: folder.join(file).display().to_string(),
                     state,
-                    thaw: "THAWED".to_owned(),
-                });
-            }
-        });
-    }
-    if let Some(root) = unified {
-        sources.push(root.display().to_string());
-        walk(root, |folder, path| {
-            if number(folder, "cgroup.freeze") == Some(1) && frozen.len() < MAX_KEPT {
-                frozen.push(FrozenCgroup {
-                    path: path.to_owned(),
-                    file: folder.join("cgroup.freeze").display().to_string(),
-                    state: "1".to_owned(),
-                    thaw: "0".to_owned(),
+                    thaw: thawed.to_owned(),
                 });
             }
         });
@@ -195,11 +184,10 @@ fn memory(proc: &Path, base: &Path, unified: Option<&Path>) -> Fact<MemoryCgroup
             Ok(table) => table,
             Err(error) => return Fact::missing(error, file.display().to_string()),
         };
-        let counted = table
-            .lines()
-            .map(|line| line.split_ascii_whitespace().collect::<Vec<_>>())
-            .find(|row| row.first() == Some(&"memory"))
-            .and_then(|row| row.get(2)?.parse().ok());
+        let counted = table.lines().find_map(|line| {
+            let mut row = line.split_ascii_whitespace();
+            (row.next()? == "memory").then(|| row.nth(1)?.parse().ok())?
+        });
         let source = format!("{}, {}", file.display(), old.display());
         let Some(counted) = counted else {
             return Fact::missing("it has no line for memory", source);
@@ -218,16 +206,12 @@ fn memory(proc: &Path, base: &Path, unified: Option<&Path>) -> Fact<MemoryCgroup
     };
     let source = root.join("cgroup.stat").display().to_string();
     let stat = |name| named(root, "cgroup.stat", name);
-    match stat("nr_descendants").zip(stat("nr_dying_descendants")) {
-        Some((folders, left_over)) => Fact::known(
-            MemoryCgroups {
-                counted: folders + left_over,
-                folders,
-                left_over,
-                version: 2,
-            },
-            source,
-        ),
-        None => Fact::missing("it does not count dying cgroups", source),
-    }
+    let counts = stat("nr_descendants").zip(stat("nr_dying_descendants"));
+    let found = counts.map(|(folders, left_over)| MemoryCgroups {
+        counted: folders + left_over,
+        folders,
+        left_over,
+        version: 2,
+    });
+    Fact::of(found.ok_or("it does not count dying cgroups"), source)
 }

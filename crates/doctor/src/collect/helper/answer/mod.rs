@@ -1,4 +1,4 @@
-//! The reads themselves.
+//! The reads that a helper makes.
 
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
@@ -19,7 +19,7 @@ pub(super) use cgroups::cgroups;
 pub(super) use program::program_version;
 pub(super) use programs::{journal, rpm};
 
-/// No file that is read here is longer.
+/// The maximum size of what is read of a file.
 const MAX_FILE_BYTES: u64 = 256 * 1024;
 
 fn read(path: &Path) -> io::Result<String> {
@@ -30,7 +30,7 @@ fn read(path: &Path) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// The end of a file, from the beginning of a line on.
+/// The end of a file, from the beginning of a line.
 pub(super) fn tail(path: &Path) -> io::Result<String> {
     let mut file = open_without_waiting(path)?;
     let length = file.metadata()?.len();
@@ -41,10 +41,7 @@ pub(super) fn tail(path: &Path) -> io::Result<String> {
     let text = String::from_utf8_lossy(&bytes);
     Ok(match skipped {
         0 => text.into_owned(),
-        _ => text
-            .split_once('\n')
-            .map_or("", |(_, rest)| rest)
-            .to_owned(),
+        _ => text.split_once('\n').unwrap_or_default().1.to_owned(),
     })
 }
 
@@ -67,22 +64,19 @@ pub(super) fn stack(path: &Path) -> io::Result<Vec<String>> {
         reader.line(line, 0);
     }
     reader.finish();
-    let stacks = reader.take_done();
-    Ok(stacks
-        .into_iter()
-        .flat_map(|stack| stack.functions)
-        .collect())
+    let stacks = reader.take_done().into_iter();
+    Ok(stacks.flat_map(|stack| stack.functions).collect())
 }
 
 pub(super) fn link(path: &Path) -> io::Result<String> {
     Ok(std::fs::read_link(path)?.to_string_lossy().into_owned())
 }
 
-/// Marks of a group of fanotify.
+/// The marks of a fanotify group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct FanotifyMarks {
     pub(crate) all: u64,
-    /// Those that make processes wait for permission to open, read or execute.
+    /// Marks that make processes wait for permission to open, read or execute.
     pub(crate) permission: u64,
 }
 
@@ -94,15 +88,13 @@ pub(super) fn fanotify(path: &Path) -> io::Result<FanotifyMarks> {
     let mut marks = FanotifyMarks::default();
     for line in read(path)?.lines() {
         let mut words = line.split_ascii_whitespace();
-        if words.next() != Some("fanotify") {
-            continue;
+        if words.next() == Some("fanotify")
+            && let Some(mask) = words.find_map(|word| word.strip_prefix("mask:"))
+        {
+            let mask = u64::from_str_radix(mask, 16).unwrap_or(0);
+            marks.all += 1;
+            marks.permission += u64::from(mask & PERMISSION != 0);
         }
-        let Some(mask) = words.find_map(|word| word.strip_prefix("mask:")) else {
-            continue;
-        };
-        let mask = u64::from_str_radix(mask, 16).unwrap_or(0);
-        marks.all += 1;
-        marks.permission += u64::from(mask & PERMISSION != 0);
     }
     Ok(marks)
 }

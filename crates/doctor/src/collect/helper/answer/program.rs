@@ -7,19 +7,19 @@ use memchr::memmem;
 
 use super::open_without_waiting;
 
-/// The linker flag, as it is kept in a program that was built without -trimpath.
+/// The linker flag, which a program that was built without `-trimpath` contains.
 const LINKER_FLAG: &[u8] = b"main.version=";
-/// A string set by the linker stands between zero bytes; all versions of runc begin with 1.
+/// A string that the linker set is between zero bytes; all versions of runc begin with 1.
 const STRING_START: &[u8] = b"\x001.";
-/// No version is longer.
+/// The maximum length of a version.
 const MAX_VERSION_BYTES: usize = 40;
-/// The constant itself: programs built before Go 1.18 contain nothing else.
+/// The version as a constant: programs that were built before Go 1.18 contain only this.
 const CANDIDATE: &[u8] = b"1.0.0-rc";
-/// The size of a chunk that is searched at once, and the part that is searched again with the next
-/// one.
+/// How much is searched at once.
 const CHUNK_BYTES: usize = 1 << 20;
+/// How much of the end of a chunk is searched again with the next one.
 const OVERLAP: usize = 64;
-/// No runtime is larger.
+/// How much of a program is searched; no runtime is larger.
 const MAX_FILE_BYTES: u64 = 128 << 20;
 
 pub(in super::super) fn program_version(path: &Path) -> io::Result<String> {
@@ -35,7 +35,7 @@ pub(in super::super) fn program_version(path: &Path) -> io::Result<String> {
         if read == 0 && before <= OVERLAP {
             break;
         }
-        if let Some(version) = printed(&window).or_else(|| set(&window)) {
+        if let Some(version) = in_linker_flag(&window).or_else(|| set_by_linker(&window)) {
             return Ok(version);
         }
         candidate = candidate.or_else(|| release_candidate(&window));
@@ -47,7 +47,7 @@ pub(in super::super) fn program_version(path: &Path) -> io::Result<String> {
     candidate.ok_or_else(|| io::Error::other("the executable contains no version"))
 }
 
-fn printed(bytes: &[u8]) -> Option<String> {
+fn in_linker_flag(bytes: &[u8]) -> Option<String> {
     memmem::find_iter(bytes, LINKER_FLAG).find_map(|at| {
         let rest = &bytes[at + LINKER_FLAG.len()..];
         let length = rest
@@ -60,7 +60,7 @@ fn printed(bytes: &[u8]) -> Option<String> {
     })
 }
 
-fn set(bytes: &[u8]) -> Option<String> {
+fn set_by_linker(bytes: &[u8]) -> Option<String> {
     memmem::find_iter(bytes, STRING_START).find_map(|at| {
         let rest = bytes[at + 1..].iter().take(MAX_VERSION_BYTES);
         let length = rest.clone().position(|byte| *byte == 0)?;
@@ -95,11 +95,11 @@ mod tests {
     }
 
     #[test]
-    fn the_version_is_found_wherever_it_stands() {
+    fn the_version_is_found_in_each_of_its_forms() {
         let mut program = vec![0; CHUNK_BYTES - 5];
         program.extend(b"build\t-ldflags=\"-X main.version=1.1.5+ds1 -s\"\n");
         assert_eq!(version_in(&program).as_deref(), Some("1.1.5+ds1"));
-        // As it stands in Debian's: /usr/sbin/runc of bookworm.
+        // The bytes in /usr/sbin/runc of Debian bookworm.
         let mut program = vec![0; CHUNK_BYTES - 5];
         program.extend(b"go1.19.8\0\0\0\0\0\0\0\x001.1.5+ds1\0\0\0\x8b\x19");
         assert_eq!(version_in(&program).as_deref(), Some("1.1.5+ds1"));

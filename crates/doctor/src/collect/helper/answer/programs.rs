@@ -1,5 +1,5 @@
-//! Programs that are run once, with limits on their duration and output: `rpm`, whose database has had
-//! three formats, and `journalctl`, whose files have had several.
+//! Runs `rpm` and `journalctl`, with limits on their duration and output. Their files are not read directly,
+//! because their formats have changed several times.
 
 use std::ffi::OsStr;
 use std::io::{self, Read};
@@ -14,14 +14,14 @@ use rustix::process::{Pid, Signal, geteuid, kill_process_group};
 
 use crate::limits::{JOURNAL, MAX_JOURNAL_BYTES, RPM};
 
-/// The output for a few packages is shorter.
+/// The maximum output of rpm for a few packages.
 const RPM_BYTES: u64 = 64 * 1024;
-/// A kubelet that logs much writes this many lines in a quarter of an hour.
+/// The maximum number of lines of the journal. A kubelet that logs much writes as many in 15 minutes.
 const JOURNAL_LINES: &str = "20000";
-/// The time to exit after SIGTERM, and after the end of the output.
+/// How long a program may take to exit after SIGTERM, and after the end of its output.
 const GRACE: Duration = Duration::from_millis(200);
-/// The unprivileged user of most distributions. A program of this user has no write access, so it
-/// takes no lock of the database, and killing it leaves none behind.
+/// The unprivileged user of most distributions. A program of this user has no write access, so it takes no lock
+/// of the database, and killing it leaves no lock behind.
 const UNPRIVILEGED_UID: u32 = 65_534;
 
 /// The output of `rpm -q` for these packages, including errors: a line for each installed one.
@@ -36,8 +36,7 @@ pub(in super::super) fn rpm(program: &Path, packages: &[String]) -> io::Result<S
     run(command, RPM, RPM_BYTES)
 }
 
-/// What these units have written to the journal since then, in seconds since 1970, the newest line
-/// first.
+/// What these units have written to the journal since a time, in seconds since 1970; the newest line first.
 pub(in super::super) fn journal(
     program: &Path,
     units: &[String],
@@ -52,8 +51,8 @@ pub(in super::super) fn journal(
     run(command, JOURNAL, MAX_JOURNAL_BYTES)
 }
 
-/// The output and the errors of a program, at most `most` bytes.
-fn run(mut command: Command, limit: Duration, most: u64) -> io::Result<String> {
+/// The output and the errors of a program, at most `max_bytes`.
+fn run(mut command: Command, limit: Duration, max_bytes: u64) -> io::Result<String> {
     let name = Path::new(command.get_program())
         .file_name()
         .map(OsStr::to_owned);
@@ -68,29 +67,29 @@ fn run(mut command: Command, limit: Duration, most: u64) -> io::Result<String> {
         .stderr(theirs)
         .process_group(0);
     let mut child = command.spawn()?;
-    // Our ends of its output, without which that never ends.
+    // The command holds this process's copies of the pipe: the output does not end before they are closed.
     drop(command);
-    let said = read(output, limit, most).unwrap_or_else(|| {
+    let output = read(output, limit, max_bytes).unwrap_or_else(|| {
         let why = format!("{name} did not answer within {limit:?}");
         Err(io::Error::other(why))
     });
-    if said.is_err() || !has_ended(&mut child, GRACE) {
+    if output.is_err() || !has_ended(&mut child, GRACE) {
         end(&mut child);
     }
-    said
+    output
 }
 
-/// The output of a program until it ends, if it ends in time.
+/// The output of a program; `None` if it does not end in time.
 fn read(
     output: impl Read + Send + 'static,
     limit: Duration,
-    most: u64,
+    max_bytes: u64,
 ) -> Option<io::Result<String>> {
     let (sender, received) = channel();
     let reading = thread::Builder::new().name("output".to_owned());
     let reading = reading.spawn(move || {
         let mut bytes = Vec::new();
-        let read = output.take(most).read_to_end(&mut bytes);
+        let read = output.take(max_bytes).read_to_end(&mut bytes);
         // The receiver may be gone.
         let _ = sender.send(read.map(|_| bytes));
     });
@@ -112,7 +111,7 @@ fn has_ended(child: &mut Child, limit: Duration) -> bool {
     true
 }
 
-/// Ends it and what it has started. One that sleeps in the kernel ends when that lets it.
+/// Ends a program and the processes that it has started. A process that sleeps uninterruptibly ends later.
 fn end(child: &mut Child) {
     let group = Pid::from_child(child);
     // No other process gets its PID before `wait` reaps it.

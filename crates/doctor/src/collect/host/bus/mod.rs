@@ -1,4 +1,4 @@
-//! The system bus: a few short questions, none of which makes anything start.
+//! The system bus: a few short calls, none of which starts a service.
 
 use std::io::ErrorKind;
 use std::path::Path;
@@ -20,32 +20,28 @@ const MANAGER: &str = "org.freedesktop.systemd1.Manager";
 const BUS: &str = "org.freedesktop.DBus";
 /// A bus that works answers quickly.
 const BUS_LIMIT: Duration = Duration::from_secs(2);
-/// The maximum duration of all calls except the first ping. On the slowest possible bus, 10.5 s
-/// of that are needed to reach systemd and to see its serial grow: 4 s to connect; 2 s each for
-/// the owner, the version and the second ping; and the time between. Further calls are made
-/// only if there is time left.
+/// The maximum duration of all calls except the first ping. On the slowest possible bus, 10.5 s are needed to
+/// reach systemd and to see its serial number grow: 4 s to connect; 2 s each for the owner, the version and
+/// the second ping; and the time between the pings. Further calls are made only if there is time left.
 pub(super) const TIME_LIMIT: Duration = Duration::from_secs(11);
 /// A deadline may be exceeded slightly.
 pub(super) const GRACE: Duration = Duration::from_secs(1);
 /// The time between two pings, from which the rate of messages is computed.
 const BETWEEN_PINGS: Duration = Duration::from_millis(500);
 
-/// Asks also about these services.
+/// Makes the calls, including those for the state of `services`.
 pub(super) fn collect(host: &Host, services: &[String]) -> BusFacts {
     let mut facts = BusFacts {
         services: Fact::missing("systemd was not reached", MANAGER),
         ..BusFacts::default()
     };
-    let time = Time {
-        start: Instant::now(),
-        limit: TIME_LIMIT + host.step,
-    };
-    let services = over_bus(host, services, &mut facts, &time);
-    over_private_socket(host, services, &mut facts, &time);
+    let until = Instant::now() + TIME_LIMIT + host.step;
+    let services = over_bus(host, services, &mut facts, until);
+    over_private_socket(host, services, &mut facts, until);
     facts
 }
 
-/// The host may have a socket that is not mounted in this container.
+/// Replaces the fact that there is no socket: the host may have one that is not mounted in this container.
 pub(super) fn leave_open_in_container(facts: &mut BusFacts) {
     if let Some(Reach::NoSocket) = facts.reach.value() {
         let why = "the socket is not mounted in this container";
@@ -55,25 +51,17 @@ pub(super) fn leave_open_in_container(facts: &mut BusFacts) {
     }
 }
 
-/// The time that all requests together may take.
-struct Time {
-    start: Instant,
-    limit: Duration,
+/// Whether there is time for this many more calls.
+fn is_time_for(calls: u32, until: Instant) -> bool {
+    Instant::now() + BUS_LIMIT * calls <= until
 }
 
-impl Time {
-    /// Whether there is time for this many more calls.
-    fn is_for(&self, questions: u32) -> bool {
-        self.start.elapsed() + BUS_LIMIT * questions <= self.limit
-    }
-}
-
-/// Gives the services that are still to be asked about.
+/// Makes the calls over the bus. Returns the services whose state is still to be requested.
 fn over_bus<'a>(
     host: &Host,
     services: &'a [String],
     facts: &mut BusFacts,
-    time: &Time,
+    until: Instant,
 ) -> Option<&'a [String]> {
     let path = host.run.join("dbus/system_bus_socket");
     let source = path.display().to_string();
@@ -112,14 +100,14 @@ fn over_bus<'a>(
             return Some(services);
         }
     };
-    if !time.is_for(1) {
+    if !is_time_for(1, until) {
         return Some(services);
     }
-    // After both pings: requests between them would count as the traffic of others.
-    let asked = services::ask(&mut bus, Some(SYSTEMD), services);
-    // A bus that did not answer the request is not asked again.
-    let is_open = matches!(&asked, Err(failure) if !matches!(failure, Failure::Silent(_)));
-    facts.services = services::fact(asked);
+    // After both pings: calls between them would be counted as the traffic of other processes.
+    let found = services::ask(&mut bus, Some(SYSTEMD), services);
+    // If systemd did not answer in time, its private socket is not tried.
+    let is_open = matches!(&found, Err(failure) if !matches!(failure, Failure::Silent(_)));
+    facts.services = Fact::of(found, MANAGER);
     is_open.then_some(services)
 }
 
@@ -127,34 +115,29 @@ fn over_private_socket(
     host: &Host,
     services: Option<&[String]>,
     facts: &mut BusFacts,
-    time: &Time,
+    until: Instant,
 ) {
     let path = host.run.join("systemd/private");
     let source = path.display().to_string();
-    if !time.is_for(2) {
+    if !is_time_for(2, until) {
         facts.private = Fact::missing("the calls on the bus took all the time", source);
         return;
     }
     let mut private = match Connection::open(&path, BUS_LIMIT) {
         Ok(private) => private,
-        Err(Failure::Silent(limit)) => {
-            let seconds = limit.as_secs_f64();
-            facts.private = Fact::known(Ping::Silent { seconds }, source);
-            return;
-        }
-        // It resets connections out of another namespace of processes.
+        // systemd resets connections from other PID namespaces.
         Err(failure) => {
-            facts.private = Fact::missing(failure, source);
+            facts.private = no_answer(failure, source);
             return;
         }
     };
     facts.private = ping(&mut private, BUS_LIMIT, None);
     let answers = matches!(facts.private.value(), Some(Ping::Answered { .. }));
-    if answers && facts.systemd.value().is_none() && time.is_for(1) {
+    if answers && facts.systemd.value().is_none() && is_time_for(1, until) {
         facts.systemd = version(&mut private, None);
     }
-    if let Some(services) = services.filter(|_| answers && time.is_for(1)) {
-        facts.services = services::fact(services::ask(&mut private, None, services));
+    if let Some(services) = services.filter(|_| answers && is_time_for(1, until)) {
+        facts.services = Fact::of(services::ask(&mut private, None, services), MANAGER);
     }
 }
 
@@ -172,7 +155,7 @@ fn connect(path: &Path) -> Result<Connection, Failure> {
 }
 
 fn reach(failure: Failure, source: &str) -> Fact<Reach> {
-    let is = match failure {
+    let reach = match failure {
         Failure::Socket(error) => match error.kind() {
             ErrorKind::NotFound => Reach::NoSocket,
             ErrorKind::ConnectionRefused => Reach::Refused,
@@ -187,7 +170,7 @@ fn reach(failure: Failure, source: &str) -> Fact<Reach> {
         },
         Failure::Nonsense(_) => return Fact::missing(failure, source),
     };
-    Fact::known(is, source)
+    Fact::known(reach, source)
 }
 
 fn owner(bus: &mut Connection) -> Fact<Option<String>> {
@@ -205,8 +188,8 @@ fn owner(bus: &mut Connection) -> Fact<Option<String>> {
     }
 }
 
-/// Answered by the library inside systemd, before any of its own code: even an error shows
-/// the serial number.
+/// A call that the D-Bus library in systemd answers, before systemd's own code. Even an error has a serial
+/// number.
 fn ping(connection: &mut Connection, limit: Duration, to: Option<&str>) -> Fact<Ping> {
     let source = "org.freedesktop.DBus.Peer.Ping of org.freedesktop.systemd1";
     let source = match to {
@@ -223,13 +206,17 @@ fn ping(connection: &mut Connection, limit: Duration, to: Option<&str>) -> Fact<
             },
             source,
         ),
-        Err(Failure::Silent(limit)) => Fact::known(
-            Ping::Silent {
-                seconds: limit.as_secs_f64(),
-            },
-            source,
-        ),
-        Err(failure) => Fact::missing(failure, source),
+        Err(failure) => no_answer(failure, source),
+    }
+}
+
+fn no_answer(failure: Failure, source: String) -> Fact<Ping> {
+    match failure {
+        Failure::Silent(limit) => {
+            let seconds = limit.as_secs_f64();
+            Fact::known(Ping::Silent { seconds }, source)
+        }
+        failure => Fact::missing(failure, source),
     }
 }
 
@@ -252,7 +239,7 @@ fn property<'a>(path: &'a str, interface: &'a str, name: &'a str) -> Call<'a> {
         .with(name)
 }
 
-/// On a bus a call needs a destination, and straight to systemd it has none.
+/// On the bus, a call needs a destination; over systemd's private socket, it has none.
 fn addressed<'a>(call: Call<'a>, to: Option<&'a str>) -> Call<'a> {
     match to {
         Some(to) => call.to(to),

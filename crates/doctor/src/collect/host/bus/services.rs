@@ -1,4 +1,4 @@
-//! How often systemd has restarted what a node lives by.
+//! How often systemd has restarted the services of the kubelet and the runtime.
 
 use std::time::{Duration, Instant};
 
@@ -6,19 +6,18 @@ use ipc::{Call, Connection, Failure, Message};
 
 use super::{MANAGER, addressed, property};
 use crate::collect::host::file::printable;
-use crate::facts::Fact;
 use crate::facts::host::bus::{KUBELET_UNITS, RUNTIME_UNITS};
 use crate::facts::host::{Process, Service};
 
 const UNIT: &str = "org.freedesktop.systemd1.Unit";
 const SERVICE: &str = "org.freedesktop.systemd1.Service";
-/// For all of these calls together; a healthy systemd answers within milliseconds.
+/// The maximum time of all these calls together. A healthy systemd answers within milliseconds.
 const LIMIT: Duration = Duration::from_secs(2);
 /// No node has more daemons that serve its containers.
 const MAX_SERVICES: usize = 24;
 
-/// The services to ask about: those that a kubelet and a runtime run in, and where none
-/// runs, as between two starts, those in which one usually does.
+/// The services whose state is requested: those of the running kubelet and runtime. If either does not run, as
+/// between two starts, those in which it usually runs.
 pub(in super::super) fn wanted(processes: &[Process]) -> Vec<String> {
     let kubelets = units(processes.iter().filter(|process| process.is_kubelet()));
     let runtimes = units(processes.iter().filter(|process| process.is_runtime()));
@@ -43,38 +42,29 @@ fn units<'a>(processes: impl Iterator<Item = &'a Process>) -> Vec<String> {
     units.map(str::to_owned).collect()
 }
 
-/// Those of the services that systemd has loaded.
+/// The services that systemd has loaded, of these units.
 pub(super) fn ask(
     connection: &mut Connection,
     to: Option<&str>,
     units: &[String],
 ) -> Result<Vec<Service>, Failure> {
-    let mut asking = Asking {
+    let mut calls = Calls {
         connection,
         to,
         start: Instant::now(),
     };
-    let mut services = Vec::new();
-    for unit in units {
-        services.extend(asking.service(unit)?);
-    }
-    Ok(services)
+    let services = units.iter().map(|unit| calls.service(unit));
+    services.filter_map(Result::transpose).collect()
 }
 
-pub(super) fn fact(asked: Result<Vec<Service>, Failure>) -> Fact<Vec<Service>> {
-    match asked {
-        Ok(services) => Fact::known(services, MANAGER),
-        Err(failure) => Fact::missing(failure, MANAGER),
-    }
-}
-
-struct Asking<'a> {
+/// The calls to systemd, all within `LIMIT`.
+struct Calls<'a> {
     connection: &'a mut Connection,
     to: Option<&'a str>,
     start: Instant,
 }
 
-impl Asking<'_> {
+impl Calls<'_> {
     fn ask(&mut self, call: Call<'_>) -> Result<Message, Failure> {
         let left = LIMIT.saturating_sub(self.start.elapsed());
         let answer = self.connection.ask(addressed(call, self.to), left);
@@ -86,8 +76,8 @@ impl Asking<'_> {
 
     /// `None` if systemd has not loaded it.
     fn service(&mut self, unit: &str) -> Result<Option<Service>, Failure> {
-        // The object path could be derived from the name, but reading a property of that
-        // would make systemd load the unit.
+        // The object path could be derived from the name, but requesting a property of that path would make
+        // systemd load the unit.
         let call = Call::new("/org/freedesktop/systemd1", MANAGER, "GetUnit").with(unit);
         let answer = self.ask(call)?;
         let (None, Some(path)) = (answer.error, answer.text) else {
@@ -122,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn asked_about_is_what_runs_here_and_else_what_usually_does() {
+    fn the_services_are_those_that_run_or_else_the_usual_ones() {
         let k3s = [
             process("k3s-server", "/system.slice/k3s.service"),
             process("containerd", "/system.slice/k3s.service"),

@@ -1,8 +1,7 @@
-//! `/proc/PID/cgroup`: on kernels before 6.8, reading it waits for a lock shared by all cgroups.
+//! `/proc/PID/cgroup`: on kernels before 6.8, reading it takes a lock that all control groups share.
 
 use std::path::Path;
 
-use super::read_text::read_text;
 use crate::collect::helper::Reads;
 use crate::collect::host::file::printable_path;
 use crate::facts::host::{CgroupPath, Process};
@@ -11,13 +10,12 @@ use crate::facts::host::{CgroupPath, Process};
 /// that of version 2.
 const CONTROLLERS: [&str; 5] = ["freezer", "pids", "memory", "cpu", "name=systemd"];
 
-/// Where a process is; nowhere if that cannot be read.
+/// The control groups of a process; none if they cannot be read.
 pub(super) fn of(reads: &Reads, folder: &Path) -> Vec<CgroupPath> {
-    parse(&read_text(reads, &folder.join("cgroup")).unwrap_or_default())
+    parse(&reads.text(&folder.join("cgroup")).unwrap_or_default())
 }
 
-/// `4:memory:/kubepods/burstable/pod…`: one entry for hierarchies in which it is in the same
-/// place.
+/// `4:memory:/kubepods/burstable/pod…`: one entry for all hierarchies of version 1 with the same path.
 fn parse(text: &str) -> Vec<CgroupPath> {
     let mut found: Vec<CgroupPath> = Vec::new();
     for line in text.lines() {
@@ -44,19 +42,19 @@ fn parse(text: &str) -> Vec<CgroupPath> {
     found
 }
 
-/// Removes the prefix before systemd's own groups, so that they begin with the group of systemd.
-/// There is a prefix if systemd or the doctor runs in a container.
-pub(super) fn name_as_init(processes: &mut [Process]) {
+/// Makes the paths relative to the control group of this machine's systemd, which is not the root if systemd
+/// or the doctor runs in a container.
+pub(super) fn strip_root(processes: &mut [Process]) {
     let init = processes.first().filter(|process| process.pid == 1);
     let groups = init.into_iter().flat_map(|init| &init.cgroups);
     let mut roots = groups.filter_map(|group| group.path.strip_suffix("/init.scope"));
     let Some(root) = roots.find(|root| !root.is_empty()).map(str::to_owned) else {
         return;
     };
-    for group in processes
+    let groups = processes
         .iter_mut()
-        .flat_map(|process| &mut process.cgroups)
-    {
+        .flat_map(|process| &mut process.cgroups);
+    for group in groups {
         if let Some(path) = group.path.strip_prefix(&root)
             && path.starts_with('/')
         {
@@ -70,7 +68,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_systemd_that_is_seen_from_elsewhere_names_its_own_services() {
+    fn the_services_of_a_systemd_in_a_container_are_recognized() {
         for before in ["", "/../..", "/docker/abc"] {
             let process = |pid: u32, path: &str| Process {
                 pid,
@@ -84,7 +82,7 @@ mod tests {
                 process(1, "/init.scope"),
                 process(700, "/system.slice/containerd.service"),
             ];
-            name_as_init(&mut processes);
+            strip_root(&mut processes);
             assert_eq!(
                 processes[1].service(),
                 Some("containerd.service"),
@@ -94,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn one_place_in_several_hierarchies_is_kept_once_and_whole() {
+    fn the_same_path_in_several_hierarchies_is_kept_once_and_whole() {
         let path = format!("/{}", "x".repeat(500));
         let lines = format!(
             "9:freezer:{path}\n8:pids:{path}\n4:memory:/\n3:devices:/\n2:cpu,cpuacct:{path}\n0::{path}\n"

@@ -1,20 +1,20 @@
-//! File descriptors, by where their links lead; nothing behind them is touched.
+//! File descriptors, by the targets of their links. The targets are not accessed.
 
 use std::io::ErrorKind;
 use std::path::Path;
 
-use super::read_text::read_text;
 use crate::collect::helper::Reads;
+use crate::collect::host::file::rest_of_line;
 use crate::facts::Fact;
 use crate::facts::host::FdUse;
 
-/// Counting ends here: a process with this many has too many.
+/// More file descriptors of a process are not counted.
 const MAX_FDS: usize = 200_000;
 
-/// An agent has one or two.
+/// A process that uses fanotify has one or two groups.
 const MAX_FANOTIFY_GROUPS: usize = 32;
 
-/// What a runtime has open below its root: containerd, and dockerd.
+/// The databases that runtimes have open, below the root directory of containerd and of dockerd.
 const DATABASES: [&str; 2] = [
     "/io.containerd.metadata.v1.bolt/meta.db",
     "/network/files/local-kv.db",
@@ -44,28 +44,24 @@ pub(super) fn count(reads: &Reads, folder: &Path, mut socket: impl FnMut(u32)) -
             let links = links.map(|entry| (entry.file_name(), std::fs::read_link(entry.path())));
             Ok(links.collect::<Vec<_>>())
         });
-        match links {
-            Ok(links) if links.is_empty() => break,
-            Ok(links) => {
-                for (number, target) in links {
-                    found.open += 1;
-                    match target {
-                        Ok(target) => {
-                            let target = target.to_string_lossy();
-                            add(&mut found, &number.to_string_lossy(), &target, &mut socket);
-                        }
-                        Err(error) if error.kind() == ErrorKind::PermissionDenied => {
-                            found.hidden += 1;
-                        }
-                        // It was closed meanwhile.
-                        Err(_) => {}
-                    }
-                }
-            }
+        let links = match links {
+            Ok(links) if links.is_empty() => return Fact::known(found, source),
+            Ok(links) => links,
             Err(why) => return Fact::missing(why, source),
+        };
+        for (number, target) in links {
+            found.open += 1;
+            match target {
+                Ok(target) => {
+                    let target = target.to_string_lossy();
+                    add(&mut found, &number.to_string_lossy(), &target, &mut socket);
+                }
+                Err(error) if error.kind() == ErrorKind::PermissionDenied => found.hidden += 1,
+                // It was closed meanwhile.
+                Err(_) => {}
+            }
         }
     }
-    Fact::known(found, source)
 }
 
 fn add(found: &mut FdUse, number: &str, target: &str, socket: &mut impl FnMut(u32)) {
@@ -88,11 +84,9 @@ fn add(found: &mut FdUse, number: &str, target: &str, socket: &mut impl FnMut(u3
 
 /// `Max open files            1024                 524288               files`
 fn limits(reads: &Reads, folder: &Path) -> (Option<u64>, Option<u64>) {
-    let limits = read_text(reads, &folder.join("limits")).unwrap_or_default();
-    let line = limits
-        .lines()
-        .find_map(|line| line.strip_prefix("Max open files"));
-    let mut numbers = line.unwrap_or_default().split_ascii_whitespace();
+    let limits = reads.text(&folder.join("limits")).unwrap_or_default();
+    let line = rest_of_line(&limits, "Max open files").unwrap_or_default();
+    let mut numbers = line.split_ascii_whitespace();
     let mut next = || numbers.next()?.parse().ok();
     (next(), next())
 }

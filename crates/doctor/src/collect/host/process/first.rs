@@ -1,4 +1,4 @@
-//! The first sample: what a helper reads of each process.
+//! The first sample: what is read of each process.
 
 use std::io;
 use std::path::Path;
@@ -7,7 +7,6 @@ use std::time::{Duration, Instant};
 
 use base::host::{EndSignal, ProcessStatus};
 
-use super::read_text::read_text;
 use super::room::Room;
 use super::stat::stat_by_worker;
 use super::{Before, Census, cgroups, fds, threads};
@@ -21,7 +20,7 @@ use crate::facts::host::process::{MAX_PROCESSES, RuncCommand};
 /// The flag `PF_KTHREAD`.
 const KERNEL_THREAD: u64 = 0x0020_0000;
 
-/// One process.
+/// A process in the first sample.
 struct Seen {
     process: Process,
     before: Before,
@@ -29,8 +28,8 @@ struct Seen {
     sockets: Vec<u32>,
 }
 
-/// All processes, as far as they can be read within `limit`.
-pub(in crate::collect) fn first_look(proc: &Path, limit: Duration) -> io::Result<Census> {
+/// All processes that can be read within `limit`.
+pub(in crate::collect) fn first_sample(proc: &Path, limit: Duration) -> io::Result<Census> {
     let until = Instant::now() + limit;
     let names = std::fs::read_dir(proc)?.flatten();
     let pids = names.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
@@ -39,7 +38,7 @@ pub(in crate::collect) fn first_look(proc: &Path, limit: Duration) -> io::Result
     let uptime = uptime.value().copied().unwrap_or(0.0);
     let room = Mutex::new(Room::default());
     let proc = proc.to_owned();
-    // One that ended since is none.
+    // A process that has ended since is left out.
     let outcome = read_all(pids, until, move |reads, pid| {
         see(reads, &proc, *pid, uptime, &room)
     });
@@ -58,7 +57,7 @@ pub(in crate::collect) fn first_look(proc: &Path, limit: Duration) -> io::Result
         census.processes.push(seen.process);
     }
     census.processes.sort_by_key(|process| process.pid);
-    cgroups::name_as_init(&mut census.processes);
+    cgroups::strip_root(&mut census.processes);
     Ok(census)
 }
 
@@ -70,7 +69,7 @@ fn see(reads: &Reads, proc: &Path, pid: u32, uptime: f64, room: &Mutex<Room>) ->
     let folder = proc.join(pid.to_string());
     let stat = stat_by_worker(reads, &folder).ok()?;
     let kernel = stat.flags & KERNEL_THREAD != 0 || pid == 2;
-    let status = read_text(reads, &folder.join("status")).unwrap_or_default();
+    let status = reads.text(&folder.join("status")).unwrap_or_default();
     let status = ProcessStatus::parse(&status);
     let started = stat.start as f64 / rustix::param::clock_ticks_per_second() as f64;
     // A SIGKILL is no longer pending once the process has begun to end.
@@ -99,13 +98,13 @@ fn see(reads: &Reads, proc: &Path, pid: u32, uptime: f64, room: &Mutex<Room>) ->
         process.network = network.map(|network| printable(&network.to_string_lossy()));
     }
     if process.is_runc() {
-        let cmdline = read_text(reads, &folder.join("cmdline")).unwrap_or_default();
+        let cmdline = reads.text(&folder.join("cmdline")).unwrap_or_default();
         process.runc = RuncCommand::parse(&cmdline);
     }
     // `room` is not locked during a read, which may never return.
     let serves = process.serves_containers();
-    let most = with(room, |room| room.for_threads(serves));
-    process.threads = threads::of(reads, &folder, serves, most);
+    let max_threads = with(room, |room| room.for_threads(serves));
+    process.threads = threads::of(reads, &folder, serves, max_threads);
     with(room, |room| {
         room.keep_threads(serves, process.threads.len())
     });
@@ -113,7 +112,7 @@ fn see(reads: &Reads, proc: &Path, pid: u32, uptime: f64, room: &Mutex<Room>) ->
     if !kernel {
         process.fds = fds::count(reads, &folder, |inode| sockets.push(inode));
         if let Fact::Known { value: fds, .. } = &mut process.fds {
-            // Another process that has such a file open is not a runtime.
+            // A process of another kind or user that has such a file open is not a runtime.
             let root = fds.root.take().filter(|_| serves && process.uid == 0);
             fds.root = with(room, |room| room.root(root));
         }
@@ -129,7 +128,7 @@ fn see(reads: &Reads, proc: &Path, pid: u32, uptime: f64, room: &Mutex<Room>) ->
         switches: switches.collect(),
         delay: serves.then(|| threads::delay(reads, &folder)).flatten(),
     };
-    // Last: of all files it is the one that is known to wait for others.
+    // Last: a read of this file is known to block while the reads of other files return.
     let cgroups = cgroups::of(reads, &folder);
     process.cgroups = with(room, |room| room.cgroups(cgroups));
     Some(Seen {

@@ -1,17 +1,16 @@
-//! The pod for which a CNI plugin was started: the runtime passes it in an environment variable.
+//! The pod for which a CNI plugin was started, which the runtime passes in an environment variable.
 
 use std::path::Path;
 
 use causes::finding::PodName;
 
-use super::read_text::read_text;
 use crate::collect::bounded::bounded;
 use crate::collect::helper::Reads;
 use crate::collect::host::file::printable_path;
 
 /// The pod of a process, if it is a CNI plugin. Nothing else of its environment is kept.
 pub(super) fn pod(reads: &Reads, folder: &Path) -> Option<PodName> {
-    parse(&read_text(reads, &folder.join("environ")).ok()?)
+    parse(&reads.text(&folder.join("environ")).ok()?)
 }
 
 /// `CNI_ARGS=IgnoreUnknown=1;K8S_POD_NAMESPACE=shop;K8S_POD_NAME=web;K8S_POD_UID=…`
@@ -35,7 +34,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_pod_is_read_and_nothing_else() {
+    fn only_the_pod_is_read() {
         let plugin = "PASSWORD=x\0CNI_ARGS=IgnoreUnknown=1;K8S_POD_NAMESPACE=shop;\
                       K8S_POD_NAME=web;K8S_POD_INFRA_CONTAINER_ID=c\0CNI_IFNAME=eth0\0";
         let pod = parse(plugin).unwrap();

@@ -1,25 +1,25 @@
-//! How much is kept of all processes together, so that no machine makes a bundle too large to
-//! be written.
+//! How much is kept of all processes together, so that the bundle of any machine is small enough to be
+//! written.
 
 use super::MAX_THREADS;
 use crate::facts::host::CgroupPath;
 
-/// The total number of threads of processes that run containers, or have the name of one that does.
+/// The maximum number of threads of all processes that serve containers, or have the name of one that does.
 const MAX_SERVING_THREADS: usize = 8_000;
-/// The total number of threads of all other processes.
+/// The maximum number of threads of all other processes.
 const MAX_OTHER_THREADS: usize = 4_000;
-/// The total length of cgroup paths; a process usually has a few hundred bytes.
+/// The maximum length of all cgroup paths together. A process usually has a few hundred bytes.
 const MAX_PATH_BYTES: usize = 11 << 19;
-/// A node has a runtime, and perhaps a second one.
+/// The maximum number of root directories of runtimes. A node has one or two runtimes.
 const MAX_ROOTS: usize = 8;
 
 /// How much more may be kept.
 pub(super) struct Room {
     serving_threads: usize,
     other_threads: usize,
-    /// Bytes of paths.
+    /// Bytes of cgroup paths.
     paths: usize,
-    /// Roots of runtimes.
+    /// Root directories of runtimes.
     roots: usize,
 }
 
@@ -35,12 +35,12 @@ impl Default for Room {
 }
 
 impl Room {
-    /// How many threads of a process there is room for.
+    /// How many threads of a process may be kept.
     pub(super) fn for_threads(&mut self, serving: bool) -> usize {
         MAX_THREADS.min(*self.threads(serving))
     }
 
-    /// These threads are kept.
+    /// Notes that this many threads are kept.
     pub(super) fn keep_threads(&mut self, serving: bool, count: usize) {
         let left = self.threads(serving);
         *left = left.saturating_sub(count);
@@ -60,7 +60,7 @@ impl Room {
         Some(root)
     }
 
-    /// These, if there is room for them.
+    /// The control groups of a process, or none if there is no room for them.
     pub(super) fn cgroups(&mut self, cgroups: Vec<CgroupPath>) -> Vec<CgroupPath> {
         let bytes: usize = cgroups.iter().map(|cgroup| cgroup.path.len()).sum();
         match self.paths.checked_sub(bytes) {
@@ -80,7 +80,7 @@ mod tests {
     use crate::facts::host::process::{MAX_PROCESSES, RuncCommand};
     use crate::facts::host::{EndSignal, FdUse, Process, Thread};
 
-    /// As long as anything gets that the kernel lets others choose.
+    /// The longest values that processes can have.
     fn fullest() -> Vec<Process> {
         let name = "\u{fffd}".repeat(15);
         let thread = |tid| Thread {
@@ -105,7 +105,7 @@ mod tests {
             kernel: false,
             cpu_share: Some(0.123_456_789_012_345_67),
             run_delay: Some(0.123_456_789_012_345_67),
-            // Only what is named as a daemon has it, and those names are short.
+            // Only processes with the name of a daemon have it, and those names are short.
             resident_kib: None,
             network: None,
             thread_count: 1_000_000,
@@ -115,7 +115,7 @@ mod tests {
                 .collect(),
             pending: Some(EndSignal::Term),
             tracer: Some(4_000_000),
-            // Few are.
+            // Few processes are plugins.
             plugin_of: None,
             runc: Some(RuncCommand {
                 verb: "checkpoint".to_owned(),
@@ -143,9 +143,9 @@ mod tests {
     }
 
     #[test]
-    fn the_fullest_machine_fits_a_bundle_with_room_to_spare() {
+    fn the_longest_values_of_all_processes_fit_into_a_bundle() {
         let text = serde_json::to_vec(&fullest()).expect("JSON");
-        let most = crate::bundle::MAX_BYTES as usize * 7 / 8;
-        assert!(text.len() < most, "{} of {most}", text.len());
+        let max = crate::bundle::MAX_BYTES as usize * 7 / 8;
+        assert!(text.len() < max, "{} of {max}", text.len());
     }
 }

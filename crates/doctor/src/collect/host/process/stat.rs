@@ -4,20 +4,19 @@ use std::path::Path;
 
 use base::host::ProcessStat;
 
-use super::read_text::read_text;
 use crate::collect::helper::Reads;
 use crate::collect::host::Host;
-use crate::collect::host::file::{fact, printable, text};
+use crate::collect::host::file::{fact, printable, rest_of_line, text};
 use crate::facts::{Fact, Missing};
 
-/// The fields of `stat`, read at once.
+/// The fields of `stat`, read in this thread.
 pub(in crate::collect) fn read_stat(folder: &Path) -> Option<ProcessStat> {
     parse(&text(&folder.join("stat")).ok()?)
 }
 
 /// The same, read by a worker that is abandoned if the read does not return.
 pub(super) fn stat_by_worker(reads: &Reads, folder: &Path) -> Result<ProcessStat, Missing> {
-    let text = read_text(reads, &folder.join("stat"))?;
+    let text = reads.text(&folder.join("stat"))?;
     parse(&text).ok_or_else(|| Missing::System("the expected field is missing".to_owned()))
 }
 
@@ -29,12 +28,10 @@ fn parse(text: &str) -> Option<ProcessStat> {
     })
 }
 
-/// Our own effective capabilities: `CapEff: 000001ffffffffff`.
+/// The doctor's own effective capabilities: `CapEff: 000001ffffffffff`.
 pub(in crate::collect::host) fn capabilities(host: &Host) -> Fact<u64> {
     fact(&host.proc.join("self/status"), |status| {
-        let mut lines = status.lines();
-        let bits = lines.find_map(|line| line.strip_prefix("CapEff:"))?;
-        u64::from_str_radix(bits.trim(), 16).ok()
+        u64::from_str_radix(rest_of_line(status, "CapEff:")?.trim(), 16).ok()
     })
 }
 

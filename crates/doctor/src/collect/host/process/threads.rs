@@ -1,8 +1,7 @@
-//! Threads: where they wait, and whether they ever run.
+//! Threads: the kernel functions that they wait in, and how often they have run.
 
 use std::path::Path;
 
-use super::read_text::read_text;
 use super::stat::stat_by_worker;
 use crate::collect::helper::Reads;
 use crate::collect::host::file::printable;
@@ -17,15 +16,15 @@ pub(super) fn wchan(reads: &Reads, folder: &Path) -> Option<String> {
     (!name.is_empty() && name != "0").then_some(name)
 }
 
-/// All threads, or those in uninterruptible sleep, and no more than `most`.
-pub(super) fn of(reads: &Reads, folder: &Path, all: bool, most: usize) -> Vec<Thread> {
+/// All threads, or only those in uninterruptible sleep; at most `max`.
+pub(super) fn of(reads: &Reads, folder: &Path, all: bool, max: usize) -> Vec<Thread> {
     let mut threads = Vec::new();
     for task in tasks(reads, folder) {
         let folder = folder.join("task").join(task.to_string());
         let Ok(stat) = stat_by_worker(reads, &folder) else {
             continue;
         };
-        if (all || stat.state == 'D') && threads.len() < most {
+        if (all || stat.state == 'D') && threads.len() < max {
             threads.push(Thread {
                 tid: task,
                 comm: line(reads, &folder.join("comm")).unwrap_or(stat.comm),
@@ -39,7 +38,7 @@ pub(super) fn of(reads: &Reads, folder: &Path, all: bool, most: usize) -> Vec<Th
 }
 
 fn line(reads: &Reads, path: &Path) -> Option<String> {
-    Some(printable(read_text(reads, path).ok()?.trim_end()))
+    Some(printable(reads.text(path).ok()?.trim_end()))
 }
 
 fn tasks(reads: &Reads, folder: &Path) -> Vec<u32> {
@@ -52,18 +51,22 @@ fn tasks(reads: &Reads, folder: &Path) -> Vec<u32> {
     tasks.unwrap_or_default()
 }
 
-/// How long all threads of a process waited for a processor, in nanoseconds.
+/// How long all threads of a process have waited for a CPU, in nanoseconds.
 pub(super) fn delay(reads: &Reads, folder: &Path) -> Option<u64> {
     let delays = tasks(reads, folder).into_iter().filter_map(|task| {
-        let text = read_text(reads, &folder.join(format!("task/{task}/schedstat"))).ok()?;
+        let text = reads
+            .text(&folder.join(format!("task/{task}/schedstat")))
+            .ok()?;
         text.split_ascii_whitespace().nth(1)?.parse::<u64>().ok()
     });
     delays.reduce(u64::saturating_add)
 }
 
-/// How often a thread gave up the processor, or lost it.
+/// How many context switches a thread has had.
 pub(super) fn switches(reads: &Reads, folder: &Path, tid: u32) -> Option<u64> {
-    let status = read_text(reads, &folder.join(format!("task/{tid}/status"))).ok()?;
+    let status = reads
+        .text(&folder.join(format!("task/{tid}/status")))
+        .ok()?;
     let counts = status.lines().filter_map(|line| {
         let (name, count) = line.split_once(':')?;
         let counted = matches!(

@@ -131,7 +131,7 @@ fn write(path: &Path, text: &str) {
     fs::write(path, text).expect("to write");
 }
 
-/// The kubelet's unit, which systemd has restarted so often.
+/// The kubelet's unit, which systemd has restarted this many times.
 pub fn kubelet(restarts: u32) -> Service {
     Service {
         unit: "kubelet.service".to_owned(),
@@ -150,7 +150,7 @@ fn containerd() -> Service {
     }
 }
 
-/// A machine, at the first look and at the second.
+/// A machine, at the first sample and at the second.
 pub struct Machine {
     folder: TempDir,
     later: BTreeMap<PathBuf, String>,
@@ -174,7 +174,7 @@ pub fn answered(call: Rpc, seconds: f64) -> Probe {
 }
 
 impl Machine {
-    /// A node on which all is well.
+    /// A healthy node.
     pub fn healthy() -> Self {
         let machine = Self {
             folder: tempfile::tempdir().expect("a folder"),
@@ -242,7 +242,7 @@ impl Machine {
         machine
     }
 
-    /// With this file as the second look finds it.
+    /// With this file in the second sample.
     pub fn later(mut self, path: &str, text: &str) -> Self {
         self.later.insert(path.into(), text.to_owned());
         self
@@ -260,7 +260,7 @@ impl Machine {
         self
     }
 
-    /// A task as the second look finds it.
+    /// With this task in the second sample.
     pub fn task_later(mut self, task: Task) -> Self {
         self.later_tasks.push(task);
         self
@@ -271,13 +271,13 @@ impl Machine {
         self
     }
 
-    /// With a change of what its runtime answers, and of which runtime it is.
+    /// With a change of its runtime or of the answers.
     pub fn asked(mut self, change: impl FnOnce(&mut ProbeFacts)) -> Self {
         change(&mut self.probes);
         self
     }
 
-    /// With a runtime that makes its clients wait.
+    /// With a slow runtime.
     pub fn suffering(mut self) -> Self {
         self.probes.calls[1].seconds = 3.2;
         self
@@ -297,7 +297,8 @@ impl Machine {
         machine
     }
 
-    /// What is collected of it; a second passes by the second files being put in place.
+    /// The facts that are collected. Between the samples, the files of the second one replace those of the
+    /// first, as if a second had passed.
     pub fn facts(&self) -> NodeFacts {
         self.facts_within(Host::at("/").step)
     }
@@ -319,7 +320,8 @@ impl Machine {
             }
             Duration::from_secs(1)
         });
-        // A bus is no folder (without any, it is as it was collected), and how full the disk below the folder is, is not this machine's.
+        // The bus is not a file: it is that of the test, if the test has one. The free space is that of the
+        // disk on which the test runs.
         if self.bus != BusFacts::default() {
             host.bus = self.bus.clone();
         }
@@ -341,7 +343,7 @@ impl Machine {
         }
     }
 
-    /// What this cause says of it.
+    /// The findings of this cause.
     #[track_caller]
     pub fn findings(&self, cause: Cause) -> Vec<Finding> {
         let diagnosis = diagnose(&self.facts(), |wanted| wanted == cause);
@@ -368,14 +370,14 @@ impl Machine {
     }
 }
 
-/// Whether some piece of the evidence holds the text.
+/// Asserts that the evidence contains this text.
 #[track_caller]
 pub fn shows(finding: &Finding, text: &str) {
     let held = finding.evidence.iter().any(|line| line.contains(text));
     assert!(held, "{text:?} is not in {:?}", finding.evidence);
 }
 
-/// Whether the first advice holds the text.
+/// Asserts that the first advice contains this text.
 #[track_caller]
 pub fn advises(finding: &Finding, text: &str) {
     let first = &finding.advice[0];

@@ -1,6 +1,6 @@
-//! Machines that are folders of files, as they were seen on nodes that fell, each beside
-//! the same machine in health. Nothing here runs but scripts in the place of rpm; what
-//! really runs is in `provoked`.
+//! Machines as folders of files: states of nodes that failed, each compared with the same machine
+//! without the fault. Only scripts in place of `rpm` and `journalctl` run; tests with real processes are
+//! in `provoked`.
 
 mod blocked;
 mod built;

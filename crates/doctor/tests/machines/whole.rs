@@ -1,4 +1,4 @@
-//! The whole of it: what a healthy machine says, and what of it is never kept.
+//! Whole diagnoses: of a healthy machine, and what a collection never keeps.
 
 use std::collections::BTreeSet;
 
@@ -26,7 +26,7 @@ fn a_healthy_machine_has_no_finding_and_nothing_is_left_unchecked() {
 }
 
 #[test]
-fn a_machine_of_which_nothing_can_be_read_is_not_called_well() {
+fn a_machine_that_cannot_be_read_is_not_called_healthy() {
     let machine = Machine::healthy()
         .without("proc")
         .without("sys")
@@ -100,7 +100,7 @@ fn a_node_that_is_a_container_itself_is_checked_as_a_whole() {
 }
 
 #[test]
-fn facts_that_were_written_down_say_the_same_when_they_are_read() {
+fn facts_give_the_same_diagnosis_after_they_are_written_and_read() {
     let machine = Machine::healthy()
         .task(&Task::new(900, 500, "runc:[2:INIT]").blocked_in("fanotify_handle_event"));
     let facts = machine.facts();
@@ -110,7 +110,7 @@ fn facts_that_were_written_down_say_the_same_when_they_are_read() {
 }
 
 #[test]
-fn no_secret_of_a_process_is_kept_even_where_it_lies_open() {
+fn no_secret_of_a_process_is_kept() {
     let secret = "hunter2-token";
     let machine = Machine::healthy()
         .file("proc/710/environ", secret)
@@ -125,7 +125,7 @@ fn no_secret_of_a_process_is_kept_even_where_it_lies_open() {
 }
 
 #[test]
-fn a_name_with_an_escape_in_it_reaches_no_terminal() {
+fn an_escape_in_the_name_of_a_process_is_replaced() {
     let machine = Machine::healthy().task(&Task::new(990, 1, "\u{1b}[2Jx"));
     let facts = machine.facts();
     let named = facts.host.process(990).expect("the process");
@@ -133,7 +133,7 @@ fn a_name_with_an_escape_in_it_reaches_no_terminal() {
 }
 
 #[test]
-fn where_others_wait_is_hidden_from_a_plain_user_which_is_not_called_well() {
+fn causes_that_need_kernel_functions_are_not_checked_for_a_plain_user() {
     let machine = Machine::healthy().task(&Task::new(600, 1, "kubelet").blocked_in("0"));
     let diagnosis = diagnose(&machine.facts(), |_| true);
     assert_eq!(diagnosis.findings, []);
@@ -194,7 +194,7 @@ fn with_each_number(value: &Value, number: &Value, each: &mut impl FnMut(Value))
 }
 
 #[test]
-fn numbers_that_no_machine_has_break_no_judge() {
+fn impossible_numbers_do_not_make_a_judge_panic() {
     let mut leaky = Task::new(990, 1, "leaky");
     leaky.fds = vec!["anon_inode:inotify", "anon_inode:inotify", "pipe:[9]"];
     let mut init = Task::new(901, 900, "runc:[2:INIT]").in_container();

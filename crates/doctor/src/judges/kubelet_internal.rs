@@ -356,8 +356,8 @@ mod tests {
 
     #[test]
     fn a_kubelet_that_is_healthy_or_waits_for_a_runtime_is_not_at_fault() {
-        let well = node("containerd", "1.7.24").kubelet(200, &[]);
-        assert_eq!(judge(&well.facts()), Opinion::Clear);
+        let healthy = node("containerd", "1.7.24").kubelet(200, &[]);
+        assert_eq!(judge(&healthy.facts()), Opinion::Clear);
         let waits = node("containerd", "1.7.24")
             .kubelet(500, &["syncloop"])
             .call(Rpc::ListContainers, Outcome::Hung, 2.0);

@@ -7,7 +7,7 @@ use doctor::facts::probes::{End, ProbeFacts};
 
 use crate::built::{Machine, Task, advises, shows};
 use crate::others::{
-    DB, Pod, RUNTIME, WEB, failing, hung, is_well_and_its_shims_were_seen, node, only, said,
+    DB, Pod, RUNTIME, WEB, failing, hung, is_healthy_and_its_shims_were_seen, node, only, said,
     stopped, task, unresponsive,
 };
 
@@ -71,7 +71,7 @@ fn all_hang(probes: &mut ProbeFacts) {
 
 #[test]
 fn a_healthy_chain_of_daemons_has_no_finding_and_its_shims_were_examined() {
-    is_well_and_its_shims_were_seen(&healthy());
+    is_healthy_and_its_shims_were_seen(&healthy());
 }
 
 #[test]

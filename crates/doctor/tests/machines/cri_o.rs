@@ -8,8 +8,8 @@ use doctor::facts::probes::{End, ProbeFacts};
 
 use crate::built::{Machine, Task, advises, shows};
 use crate::others::{
-    DB, Pod, RUNTIME, WEB, dead, hung, is_well_and_its_shims_were_seen, node, only, stopped, task,
-    unresponsive,
+    DB, Pod, RUNTIME, WEB, dead, hung, is_healthy_and_its_shims_were_seen, node, only, stopped,
+    task, unresponsive,
 };
 
 /// The conmon of the container of `web`, and its process.
@@ -63,7 +63,7 @@ fn web_app_dead(machine: Machine) -> Machine {
 
 #[test]
 fn a_healthy_cri_o_has_no_finding_and_its_conmons_were_examined() {
-    is_well_and_its_shims_were_seen(&healthy());
+    is_healthy_and_its_shims_were_seen(&healthy());
 }
 
 #[test]

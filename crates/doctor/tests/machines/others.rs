@@ -184,7 +184,7 @@ pub fn only(machine: &Machine, cause: Cause) -> Finding {
 
 /// Nothing is found, although the shims or conmons were examined.
 #[track_caller]
-pub fn is_well_and_its_shims_were_seen(machine: &Machine) {
+pub fn is_healthy_and_its_shims_were_seen(machine: &Machine) {
     let said = said(machine);
     assert_eq!(said.findings, []);
     assert_eq!(said.verdict, NodeVerdict::Ok);

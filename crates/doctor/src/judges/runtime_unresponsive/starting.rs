@@ -132,6 +132,23 @@ mod tests {
     }
 
     #[test]
+    fn a_runc_that_delays_a_daemon_is_ended_only_after_its_container_is_thawed() {
+        let id = "c".repeat(64);
+        let file = "/sys/fs/cgroup/freezer/kubepods/c1/freezer.state";
+        let node = restarted()
+            .shim(99, false, &[&id])
+            .in_group(100, "freezer", "/kubepods/c1")
+            .frozen("/kubepods/c1", file, "THAWED")
+            .process(200, 10, "runc")
+            .commanded(200, &format!("runc delete {id}"));
+        let finding = &found(super::super::judge(&facts_of(node, None)))[0];
+        assert_eq!(finding.culprit.pid, Some(200));
+        let advice = &finding.advice[0];
+        let thaw = advice.find(&format!("`echo THAWED > {file}`")).unwrap();
+        assert!(thaw < advice.find("`kill -KILL 200`").unwrap(), "{advice}");
+    }
+
+    #[test]
     fn the_advice_for_a_daemon_that_has_just_been_started_is_to_wait_unless_a_shim_delays_it() {
         let young = restarted().aged(10, 2.0);
         let finding = &found(super::super::judge(&facts_of(young, None)))[0];

@@ -10,14 +10,11 @@ use crate::evidence::rights::not_permitted;
 use crate::facts::NodeFacts;
 use crate::judges::kubelet_not_running::has_no_kubelet;
 pub use crate::judges::systemd_cookie_overflow::SerialsLeft;
-use crate::judges::{JUDGES, Opinion, judged, opinion, systemd_cookie_overflow};
+use crate::judges::{Opinion, has_judge, judged, opinion, systemd_cookie_overflow};
 
 mod leave_out;
 mod logs;
 mod summary;
-
-#[cfg(test)]
-mod restarts;
 
 use summary::{cannot_judge, doubt, healthy, not_found};
 
@@ -25,7 +22,7 @@ use summary::{cannot_judge, doubt, healthy, not_found};
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Diagnosis {
-    /// By the highest confidence of the findings, or that the state could not be determined.
+    /// Whether there is a problem, according to the highest confidence of the findings.
     pub verdict: NodeVerdict,
     /// One sentence, with the names of pods and processes.
     pub summary: String,
@@ -57,8 +54,8 @@ pub enum NodeVerdict {
 }
 
 impl NodeVerdict {
-    /// By the highest confidence of its findings. One of low confidence may have a harmless
-    /// reason: it is shown, and the node is as healthy as without it.
+    /// The verdict for the highest confidence of the findings. A finding of low confidence may have a
+    /// harmless reason: it is shown, but does not make the node unhealthy.
     fn of(strongest: Option<Confidence>, is_known: bool) -> Self {
         match strongest {
             Some(Confidence::Medium | Confidence::High | Confidence::Certain) => Self::Problem,
@@ -87,13 +84,12 @@ pub fn diagnose(facts: &NodeFacts, wanted: impl Fn(Cause) -> bool) -> Diagnosis 
         match opinion(facts, cause) {
             Opinion::Found(found) => findings.extend(found),
             Opinion::Clear => clear.push(cause),
-            Opinion::CannotTell(why) => not_checked.push(NotChecked {
+            Opinion::Unknown(why) => not_checked.push(NotChecked {
                 cause,
                 why: redacted(why),
             }),
         }
     }
-    let has_judge = |cause| JUDGES.iter().any(|(judged, _)| *judged == cause);
     let is_over = |cause: Cause| {
         has_judge(cause) && clear.contains(&cause) && logs::can_be_seen_to_be_over(facts, cause)
     };
@@ -106,8 +102,8 @@ pub fn diagnose(facts: &NodeFacts, wanted: impl Fn(Cause) -> bool) -> Diagnosis 
         leave_out::fixes(finding, facts);
         finding.redact();
     }
-    // A problem before a suspicion, and that before one of low confidence; else the order of the
-    // judges, which is that of roots.
+    // Problems first, then suspicions, then those of low confidence; within each, root causes first, which is
+    // the order of the judges.
     findings.sort_by_key(|finding| {
         std::cmp::Reverse((finding.verdict, finding.confidence > Confidence::Low))
     });
@@ -187,6 +183,8 @@ mod tests {
     use pleg::out::health::{HealthState, Reason};
     use pleg::runtime::{CallError, NoConnection, Unreachable};
 
+    mod restart_advice;
+
     use super::*;
     use crate::facts::HostFacts;
     use crate::facts::probes::{AgentsWord, End, Outcome, Probe, ProbeFacts};
@@ -201,14 +199,14 @@ mod tests {
     }
 
     #[test]
-    fn of_a_node_that_could_not_be_asked_nothing_is_claimed() {
+    fn nothing_is_claimed_about_a_node_that_could_not_be_probed() {
         let diagnosis = diagnose(&nothing(), |_| true);
         assert_eq!(diagnosis.verdict, NodeVerdict::Unknown);
         assert!(diagnosis.findings.is_empty());
     }
 
     #[test]
-    fn a_runtime_of_which_no_container_was_asked_is_not_called_healthy() {
+    fn a_runtime_without_an_answered_status_call_is_not_called_healthy() {
         let mut facts = node("containerd", "1.7.24").facts();
         assert_eq!(diagnose(&facts, |_| true).verdict, NodeVerdict::Ok);
         facts.probes.unasked = 3;
@@ -223,7 +221,7 @@ mod tests {
     }
 
     #[test]
-    fn a_status_that_takes_seconds_is_named_where_nothing_else_is_wrong() {
+    fn a_slow_status_call_is_in_the_summary_of_a_healthy_node() {
         let slow = node("cri-o", "1.37.0").status(Rpc::ContainerStatus, "c1", "shop", "web", "app");
         let mut facts = slow.facts();
         let call = facts.probes.calls.last_mut().unwrap();
@@ -265,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn an_agent_that_is_not_well_is_not_overruled_where_nothing_else_is_found() {
+    fn an_unhealthy_agent_is_not_overruled_if_nothing_else_is_found() {
         let mut facts = nothing();
         facts.probes.agent = Some(AgentsWord {
             state: HealthState::Degraded,
@@ -282,9 +280,9 @@ mod tests {
         assert_ne!(other.summary, expected);
     }
 
-    /// The runtime goes away each time that the agent asks for something else.
+    /// The runtime is lost each time that the agent makes another call.
     #[test]
-    fn an_agent_that_cannot_reach_a_runtime_which_responds_is_not_overruled() {
+    fn an_agent_that_cannot_reach_the_runtime_is_not_overruled_if_the_runtime_responds() {
         let mut facts = node("containerd", "1.7.24").facts();
         assert_eq!(diagnose(&facts, |_| true).verdict, NodeVerdict::Ok);
         facts.probes.unreachable_to_agent = Some("stream closed".to_owned());
@@ -295,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_node_that_was_judged_by_one_cause_nothing_else_is_claimed() {
+    fn nothing_is_claimed_about_causes_that_were_not_judged() {
         let facts = node("containerd", "1.7.24").shim(99, true, &["c1"]).facts();
         let diagnosis = diagnose(&facts, |cause| cause == Cause::ContainerStatusLock);
         assert_eq!(diagnosis.verdict, NodeVerdict::Ok);
@@ -304,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stopped_shim_is_reported_with_the_container_that_it_holds_up_and_alone_if_asked_for() {
+    fn a_stopped_shim_is_reported_with_its_container_or_alone_if_only_its_cause_is_wanted() {
         let locked = node("containerd", "1.7.24")
             .call(Rpc::ListContainers, Outcome::Hung, 2.0)
             .status(Rpc::ContainerStatus, "c1", "shop", "web", "app")
@@ -338,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn a_suspicion_of_low_confidence_alone_is_shown_and_is_no_problem() {
+    fn a_finding_of_low_confidence_is_shown_and_is_no_problem() {
         let mut facts = node("containerd", "1.7.24").facts();
         let healthy = diagnose(&facts, |_| true);
         let paused =
@@ -368,7 +366,7 @@ mod tests {
     }
 
     #[test]
-    fn every_cause_is_judged_or_said_not_to_be() {
+    fn every_cause_is_judged_or_reported_as_not_checked() {
         let diagnosis = diagnose(&nothing(), |_| true);
         assert_eq!(diagnosis.not_checked.len(), Cause::ALL.len());
         let one = diagnose(&nothing(), |cause| cause == Cause::RepairLoop);
@@ -377,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn what_helps_containerd_is_advised_and_promised_for_no_other_runtime() {
+    fn advice_and_fixes_for_containerd_are_not_shown_for_another_runtime() {
         let said = |runtime: &str| {
             let stopped = node(runtime, "1.6.3").shim(99, true, &["c1"]);
             let diagnosis = diagnose(&stopped.facts(), |cause| cause == Cause::ShimUnresponsive);
@@ -390,7 +388,7 @@ mod tests {
     }
 
     #[test]
-    fn a_version_that_is_not_newer_than_the_nodes_is_not_promised_to_fix_it() {
+    fn only_newer_versions_are_shown_as_fixes() {
         let fixes = |version: &str| {
             let stopped = node("containerd", version).shim(99, true, &["c1"]);
             let diagnosis = diagnose(&stopped.facts(), |cause| cause == Cause::ShimUnresponsive);

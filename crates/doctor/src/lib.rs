@@ -17,7 +17,7 @@ pub mod collect;
 pub mod diagnosis;
 mod evidence;
 pub mod facts;
-pub mod judges;
+mod judges;
 pub mod limits;
 
 #[cfg(test)]

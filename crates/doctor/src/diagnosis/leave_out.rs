@@ -12,58 +12,53 @@ use crate::facts::probes::ProbeFacts;
 use crate::facts::{HostFacts, NodeFacts};
 
 /// Leaves out shims and runcs that another finding reports together with the calls that they block: the
-/// process itself, the shim that waits for it, or the process that it waits for. Statistics are a
-/// consequence, which says nothing of the command that hangs.
+/// process itself, the shim that waits for it, or the process that it waits for. A finding about statistics
+/// does not count, because it does not explain the command that hangs.
 pub(super) fn processes_that_are_named(findings: &mut Vec<Finding>, host: &HostFacts) {
     fn named_by(findings: &[Finding], causes: &[Cause]) -> BTreeSet<u32> {
         let others = findings.iter().filter(|it| !causes.contains(&it.cause));
         others.filter_map(|finding| finding.culprit.pid).collect()
     }
     let named = named_by(findings, &[Cause::ShimUnresponsive, Cause::RuncHung]);
-    findings.retain(|finding| {
-        let pid = finding.culprit.pid;
-        finding.cause != Cause::ShimUnresponsive || pid.is_none_or(|pid| !named.contains(&pid))
+    findings.retain(|finding| match (finding.cause, finding.culprit.pid) {
+        (Cause::ShimUnresponsive, Some(pid)) => !named.contains(&pid),
+        _ => true,
     });
     let named = named_by(findings, &[Cause::RuncHung, Cause::StatisticsHang]);
     findings.retain(|finding| match (finding.cause, finding.culprit.pid) {
         (Cause::RuncHung, Some(pid)) => {
             // A runtime that is named for another reason says nothing about its runc.
             let parent = host.process(pid).and_then(|runc| host.process(runc.ppid));
-            let parent = parent
-                .filter(|parent| parent.is_shim())
-                .map(|shim| shim.pid);
+            let shim = parent.filter(|parent| parent.is_shim());
             let below = host.children(pid).map(|child| child.pid);
-            let mut concerned = below.chain(parent).chain([pid]);
+            let mut concerned = below.chain(shim.map(|shim| shim.pid)).chain([pid]);
             !concerned.any(|pid| named.contains(&pid))
         }
         _ => true,
     });
 }
 
-/// Leaves out what was computed from how long calls take, if the runtime gets too little CPU time: then
-/// that shows nothing about the number of containers.
+/// Leaves out what was computed from the duration of calls if the runtime gets too little CPU time: then
+/// the durations show nothing about the number of containers.
 pub(super) fn measured_without_cpu_time(findings: &mut Vec<Finding>) {
     let is_starved = findings.iter().any(|it| it.cause == Cause::CpuStarved);
     findings.retain(|it| it.cause != Cause::TooManyContainers || !is_starved);
 }
 
-/// Removes the advice of the cause's page that does not apply to a live node with this runtime. What is
-/// known only from a log is advised as for a saved one.
+/// Removes the advice of the cause's page that does not apply to a live node with this runtime. A finding
+/// that rests on a log alone keeps the advice for saved files.
 pub(super) fn advice(finding: &mut Finding, probes: &ProbeFacts) {
     let is_seen = finding.advice.iter().any(|it| matches!(it, Cow::Owned(_)));
     let applies = |only| match only {
         Only::Containerd => probes.may_be_containerd(),
         Only::SavedFiles => !is_seen,
     };
-    let about = finding.cause.about();
-    let left_out: Vec<&Advice> = about
-        .advice
-        .iter()
-        .filter(|advice| advice.only.is_some_and(|only| !applies(only)))
-        .collect();
+    let of_page = finding.cause.about().advice.iter();
+    let is_left_out = |advice: &&Advice| advice.only.is_some_and(|only| !applies(only));
+    let left_out: Vec<&str> = of_page.filter(is_left_out).map(|it| &*it.text).collect();
     finding
         .advice
-        .retain(|advice| !left_out.iter().any(|left_out| left_out.text == **advice));
+        .retain(|advice| !left_out.contains(&&**advice));
 }
 
 /// Removes the versions that are not newer than what this node runs, and those of another runtime.
@@ -92,7 +87,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_to_do_with_a_process_of_this_node_is_not_contradicted_by_the_page() {
+    fn the_advice_for_a_process_of_this_node_is_not_contradicted_by_that_of_the_page() {
         let probes = ProbeFacts::default();
         let new = || Finding::new(Cause::ContainerStatusLock, Confidence::High);
         let mut seen = new().advising("run `kill -KILL 7336`");

@@ -1,5 +1,5 @@
-//! What the logs say beside what is seen now: lines of the last minutes support what is found, or are
-//! findings of their own. What a judge sees not to be so any more, or what no recent line says, is past.
+//! Adds what the logs show. Recent lines support what was found, or are findings of their own. A finding
+//! of the logs is past if a judge shows that it is over, or if no recent line shows it.
 
 use std::collections::BTreeSet;
 
@@ -9,30 +9,30 @@ use causes::finding::{Finding, MAX_HEADLINE};
 use pleg::model::wall_time::WallTime;
 
 use crate::facts::NodeFacts;
+use crate::facts::host::Process;
 use crate::facts::logs::{LogFacts, LogLine};
 use crate::limits::{MAX_ROUND_OF_EXITS_SECONDS, RECENT};
 
-/// As many lines of a log as are added to what is seen.
+/// How many lines of the logs are added to a finding of a judge.
 const MAX_EVIDENCE: usize = 3;
 
-/// Whether facts show that what was logged is over, although the same may happen again at once.
+/// Whether the opinion `Clear` shows that a logged problem is over, and not only that it pauses.
 pub(super) fn can_be_seen_to_be_over(facts: &NodeFacts, cause: Cause) -> bool {
     match cause {
         // systemd does not count restarts that others request.
         Cause::RepairLoop | Cause::RuntimeRestartLoop => false,
-        // One that exits at each start runs in between.
+        // A kubelet that exits at each start runs in between.
         Cause::KubeletNotRunning => {
             let mut kubelets = facts.host.all_processes().iter();
-            kubelets.any(|process| {
-                process.is_kubelet() && process.age_seconds > MAX_ROUND_OF_EXITS_SECONDS
-            })
+            let is_old = |it: &Process| it.age_seconds > MAX_ROUND_OF_EXITS_SECONDS;
+            kubelets.any(|process| process.is_kubelet() && is_old(process))
         }
         _ => true,
     }
 }
 
-/// Adds what the logs say of the causes that are `wanted`, of which those that are `over` are seen not to
-/// be so now. Gives what is past.
+/// Adds what recent lines of the logs show about the causes that are `wanted`. Returns what is past, such as
+/// the causes for which `is_over` is true.
 pub(super) fn add(
     facts: &NodeFacts,
     findings: &mut Vec<Finding>,
@@ -65,7 +65,7 @@ pub(super) fn add(
     past.into_iter().map(|said| as_past(said, logs)).collect()
 }
 
-/// What these lines say.
+/// What these lines show.
 fn of(lines: Vec<&LogLine>, taken: WallTime) -> Vec<Finding> {
     let mut analyzer = Analyzer::new();
     let mut log = None;
@@ -88,14 +88,14 @@ fn of(lines: Vec<&LogLine>, taken: WallTime) -> Vec<Finding> {
     findings
 }
 
-/// Names only the log: most lines of it were not kept, so the number is not that of the line in it.
+/// Removes the number of the line: most lines of the log were not kept, so it is not the number in the log.
 fn without_number(said: &str, log: &str) -> Option<String> {
     let line = said.strip_prefix(log)?.strip_prefix(':')?;
     let text = line.trim_start_matches(|char: char| char.is_ascii_digit());
     (text.len() < line.len()).then(|| format!("{log}{text}"))
 }
 
-/// What is seen, and its log says so too.
+/// Adds to the finding of a judge what the logs show about the same fault.
 fn support(seen: &mut Finding, said: Finding) {
     // Only the last error of a kubelet shows why it exits.
     if seen.cause == Cause::KubeletNotRunning && !said.sentence.is_empty() {

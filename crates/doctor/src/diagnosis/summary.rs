@@ -8,33 +8,27 @@ use pleg::out::words::counted;
 use pleg_text::GoDuration;
 
 use super::NotChecked;
-use crate::evidence::who::{go, not_answered, subject};
+use crate::evidence::phrases::{duration, name_of_call, not_answered, subject};
 use crate::facts::NodeFacts;
 use crate::facts::probes::{AgentsWord, End, Probe, ProbeFacts};
 use crate::limits::SLOW_CALL_SECONDS;
 
-/// Of a node of which only these causes were judged nothing else is known.
+/// The summary if only these causes were judged, and none of them was found.
 pub(super) fn not_found(causes: &[Cause]) -> String {
     let ids: Vec<&str> = causes.iter().map(|cause| cause.id()).collect();
     let were = if ids.len() == 1 { "was" } else { "were" };
-    format!(
-        "{} {were} not found; nothing else was checked",
-        ids.join(", ")
-    )
+    let ids = ids.join(", ");
+    format!("{ids} {were} not found; nothing else was checked")
 }
 
 /// The summary if the state is not known. The reason is that of the first of the `essential` causes
-/// that could not be judged, whatever else is not known.
+/// that could not be judged, or else of the first other cause.
 pub(super) fn cannot_judge(not_checked: &[NotChecked], essential: &[Cause]) -> String {
     let lacks = |cause: &Cause| not_checked.iter().find(|not| not.cause == *cause);
     let first = essential.iter().find_map(lacks);
-    match first.or(not_checked.first()) {
-        Some(first) => format!(
-            "the state of this node could not be determined: {}",
-            first.why
-        ),
-        None => "the state of this node could not be determined".to_owned(),
-    }
+    let why = first.or(not_checked.first());
+    let why = why.map_or(String::new(), |first| format!(": {}", first.why));
+    format!("the state of this node could not be determined{why}")
 }
 
 /// What keeps a node in which nothing was found from being called healthy: the state that an agent
@@ -56,7 +50,7 @@ fn unseen(probes: &ProbeFacts) -> Option<String> {
         .filter(|it| it.end == End::Answered)?;
     if probes.is_interrupted() {
         let during = match probes.went_away.calls() {
-            [one] => format!("during {} of {}", one.call, subject(one)),
+            [one] => format!("during {}", name_of_call(one)),
             _ => "while the doctor ran".to_owned(),
         };
         return Some(format!(
@@ -83,9 +77,9 @@ fn unseen(probes: &ProbeFacts) -> Option<String> {
         ));
     }
     if let Some(lost) = probes.went_away.calls().first() {
-        let (call, who) = (lost.call, subject(lost));
+        let (call, subject) = (lost.call, subject(lost));
         return Some(format!(
-            "the connection to the runtime is lost each time {call} is called for {who}"
+            "the connection to the runtime is lost each time {call} is called for {subject}"
         ));
     }
     if probes.undecided > 0 {
@@ -115,21 +109,21 @@ fn unseen(probes: &ProbeFacts) -> Option<String> {
     })
 }
 
-/// What is said of a node on which nothing was found, and what of it was not checked.
+/// The summary of a node on which nothing was found, with what was not checked.
 pub(super) fn healthy(facts: &NodeFacts, has_kubelet: bool) -> String {
     let probes = &facts.probes;
     let mut said = match (&probes.agent, has_kubelet) {
         (Some(agent), _) => format!(
             "{} answers the agent on this node: {}",
-            who(probes),
+            name_and_version(probes),
             agent.message
         ),
         (None, true) => format!("{}: {}", responds(probes), calls(probes)),
         (None, false) => responds(probes),
     };
     if let Some(slow) = slow_status(probes) {
-        let (call, who) = (slow.call, subject(slow));
-        said += &format!("; {call} of {who} took {}", go(slow.seconds));
+        let (call, took) = (name_of_call(slow), duration(slow.seconds));
+        said += &format!("; {call} took {took}");
     }
     if !has_kubelet {
         said = format!("no kubelet on this machine; {said}");
@@ -158,31 +152,34 @@ fn slowest(probes: &ProbeFacts) -> f64 {
     costs.chain(slow).fold(0.0, f64::max)
 }
 
-fn who(probes: &ProbeFacts) -> String {
-    let who = match &probes.runtime {
+/// The runtime, in at most 40 characters.
+fn name_and_version(probes: &ProbeFacts) -> String {
+    let name = match &probes.runtime {
         Some(runtime) => format!("{} {}", runtime.name, runtime.version),
         None => "the runtime".to_owned(),
     };
-    who.chars().take(40).collect()
+    name.chars().take(40).collect()
 }
 
 fn responds(probes: &ProbeFacts) -> String {
-    let well = match slowest(probes) >= SLOW_CALL_SECONDS {
+    let normally = match slowest(probes) >= SLOW_CALL_SECONDS {
         true => "",
         false => " normally",
     };
-    format!("{} responds{well}", who(probes))
+    format!("{} responds{normally}", name_and_version(probes))
 }
 
 fn calls(probes: &ProbeFacts) -> String {
     let calls: usize = probes.costs.iter().map(|cost| cost.count).sum();
     let slowest = slowest(probes) * 1000.0;
     let slowest = GoDuration(Duration::from_millis(slowest.ceil() as u64));
-    let failed = probes.calls.iter();
-    let failed = failed.filter(|probe| probe.end != End::Answered).count();
-    let failed = match failed {
+    let failed = probes
+        .calls
+        .iter()
+        .filter(|probe| probe.end != End::Answered);
+    let failed = match failed.count() {
         0 => String::new(),
-        _ => format!(", {failed} failed"),
+        failed => format!(", {failed} failed"),
     };
     format!("{calls} calls, slowest {slowest}{failed}")
 }

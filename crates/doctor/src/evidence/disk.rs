@@ -3,19 +3,21 @@
 use analyze::kernel::cause_of_function;
 use causes::Cause;
 
+use super::known;
+use super::phrases::MAX_EXAMPLES;
 use super::waits::blocked_in;
-use super::who::MAX_EXAMPLES;
 use crate::facts::NodeFacts;
-use crate::facts::host::{Disk, HostFacts, Process, Thread};
+use crate::facts::host::{Disk, HostFacts, Process, RootMount, Thread};
 
 /// The runtime's threads that wait for a disk in the kernel.
 pub(crate) struct DiskWait<'a> {
     host: &'a HostFacts,
-    runtime: &'a Process,
+    pub(crate) runtime: &'a Process,
+    /// Each with the function of the kernel that it waits in.
     threads: Vec<(&'a Thread, &'a str)>,
-    /// Its root directory.
+    /// The runtime's root directory.
     root: &'a str,
-    /// What the root is on.
+    /// The disk of that directory.
     disk: Option<&'a Disk>,
 }
 
@@ -39,15 +41,14 @@ pub(crate) fn runtime_waits_for_disk(facts: &NodeFacts) -> Option<DiskWait<'_>> 
     }
     let opened = runtime.fds.value().and_then(|fds| fds.root.as_deref());
     let root = opened.unwrap_or("/var/lib/containerd");
-    let mounts = host.mounts.value().map_or(&[][..], |mounts| &mounts.roots);
-    let device = mounts.iter().find(|mount| mount.root == root);
-    let mut disks = host.disks.value().into_iter().flatten();
+    let mount = roots(host).iter().find(|mount| mount.root == root);
+    let mut disks = known(&host.disks).iter();
     Some(DiskWait {
         host,
         runtime,
         threads,
         root,
-        disk: disks.find(|disk| device.is_some_and(|on| on.device == disk.device)),
+        disk: disks.find(|disk| mount.is_some_and(|mount| mount.device == disk.device)),
     })
 }
 
@@ -65,19 +66,14 @@ impl DiskWait<'_> {
         self.threads.iter().any(|(thread, _)| thread.still)
     }
 
-    /// The runtime's process.
-    pub(crate) fn runtime(&self) -> &Process {
-        self.runtime
-    }
-
     /// The evidence.
     pub(crate) fn says(&self) -> impl Iterator<Item = String> {
         let threads = self.threads.iter().take(MAX_EXAMPLES);
         let threads = threads.map(|(thread, function)| {
-            let who = format!("{}, thread {}", self.runtime.label(), thread.tid);
+            let name = format!("{}, thread {}", self.runtime.label(), thread.tid);
             match thread.still {
-                true => blocked_in(&who, function),
-                false => format!("{who} was in state D in {function}"),
+                true => blocked_in(&name, function),
+                false => format!("{name} was in state D in {function}"),
             }
         });
         threads.chain(self.disk.map(|disk| describe(self.host, disk)))
@@ -93,25 +89,25 @@ impl DiskWait<'_> {
     }
 }
 
+/// The directories that the runtime and the kubelet use, with their devices.
+fn roots(host: &HostFacts) -> &[RootMount] {
+    host.mounts.value().map_or(&[], |mounts| &mounts.roots)
+}
+
 /// What a disk did between the two samples, and which roots are on it.
 pub(crate) fn describe(host: &HostFacts, disk: &Disk) -> String {
-    let mounts = host.mounts.value();
-    let roots = mounts.map_or(&[][..], |mounts| &mounts.roots);
-    let over: Vec<&str> = roots
-        .iter()
-        .filter(|root| root.device == disk.device)
-        .map(|root| root.root.as_str())
-        .collect();
-    let over = match over.is_empty() {
+    let held = roots(host).iter().filter(|root| root.device == disk.device);
+    let held: Vec<&str> = held.map(|root| root.root.as_str()).collect();
+    let holds = match held.is_empty() {
         true => String::new(),
-        false => format!(" (holds {})", over.join(", ")),
+        false => format!(" (holds {})", held.join(", ")),
     };
     let wait = match disk.wait_milliseconds {
         Some(wait) => format!("{wait:.0} ms per request"),
         None => "none completed".to_owned(),
     };
     format!(
-        "{}{over} was busy {:.0} % of the time: {:.0} requests per second, {wait}, {} in flight",
+        "{}{holds} was busy {:.0} % of the time: {:.0} requests per second, {wait}, {} in flight",
         disk.name,
         disk.busy * 100.0,
         disk.completed_per_second,

@@ -1,5 +1,6 @@
 //! Containers that are to end, and whose processes live on.
 
+use super::known;
 use super::owner::processes_of;
 use crate::facts::NodeFacts;
 use crate::facts::host::process::is_of_freezer;
@@ -11,7 +12,7 @@ pub(crate) struct Ending<'a> {
     pub task: &'a Task,
     /// The process that does not end.
     pub process: &'a Process,
-    /// What shows that it is to end.
+    /// What shows that the container is to end.
     pub asked: Asked,
     pub held: Held<'a>,
 }
@@ -40,14 +41,14 @@ pub(crate) enum Held<'a> {
     Traced(u32),
     /// A thread waits uninterruptibly in this function of the kernel.
     InKernel(&'a str),
-    /// Nothing that is seen: no signal is pending either.
+    /// Nothing was found, and no signal is pending either.
     Nothing,
 }
 
-/// All of them; one that was only just asked to end, and can, is none.
+/// All of these containers. One that received its signal and can end is not among them.
 pub(crate) fn endings(facts: &NodeFacts) -> Vec<Ending<'_>> {
-    let tasks = facts.probes.tasks.value().map_or(&[][..], Vec::as_slice);
-    let endings = tasks.iter().filter_map(|task| ending(&facts.host, task));
+    let tasks = known(&facts.probes.tasks).iter();
+    let endings = tasks.filter_map(|task| ending(&facts.host, task));
     endings.collect()
 }
 
@@ -66,24 +67,19 @@ fn ending<'a>(host: &'a HostFacts, task: &'a Task) -> Option<Ending<'a>> {
         Some(EndSignal::Term) => Asked::Terminated,
         None => return None,
     };
-    let of = |process, held| Ending {
+    // A first process that has exited waits for all others in its PID namespace.
+    let others = processes_of(host, &task.id).filter(|process| process.pid != first.pid);
+    let mut processes = [first].into_iter().chain(others.filter(is_killed));
+    let held = processes.find_map(|process| Some((process, held(host, process)?)));
+    let is_listed = matches!(asked, Asked::SandboxEnded | Asked::ListedAsEnded);
+    let lives_on = is_listed && first.pending.is_none();
+    let (process, held) = held.or(lives_on.then_some((first, Held::Nothing)))?;
+    Some(Ending {
         task,
         process,
         asked,
         held,
-    };
-    if let Some(held) = held(host, first) {
-        return Some(of(first, held));
-    }
-    // A first process that has exited waits for all others in its PID namespace.
-    let others = processes_of(host, &task.id).filter(|process| process.pid != first.pid);
-    let mut others = others.filter(is_killed);
-    if let Some(other) = others.find_map(|one| Some(of(one, held(host, one)?))) {
-        return Some(other);
-    }
-    let is_listed = matches!(asked, Asked::SandboxEnded | Asked::ListedAsEnded);
-    let lives_on = is_listed && first.pending.is_none();
-    lives_on.then(|| of(first, Held::Nothing))
+    })
 }
 
 fn is_killed(process: &&Process) -> bool {
@@ -99,15 +95,13 @@ fn held<'a>(host: &'a HostFacts, process: &'a Process) -> Option<Held<'a>> {
     if let Some(group) = host.frozen_group(process) {
         return Some(Held::Frozen(group));
     }
-    if let Some(tracer) = process
-        .tracer
-        .filter(|_| matches!(process.state, 't' | 'Z'))
+    if let Some(tracer) = process.tracer
+        && matches!(process.state, 't' | 'Z')
     {
         return Some(Held::Traced(tracer));
     }
-    let stuck = process.blocked_threads().next()?;
-    let mut functions = stuck.functions();
-    let freezer = stuck.functions().find(|function| is_of_freezer(function));
-    let function = freezer.or_else(|| functions.next());
+    let blocked = process.blocked_threads().next()?;
+    let freezer = blocked.functions().find(|function| is_of_freezer(function));
+    let function = freezer.or_else(|| blocked.functions().next());
     Some(Held::InKernel(function.unwrap_or("the kernel")))
 }

@@ -30,15 +30,12 @@ pub(crate) fn lack_of_tasks(probes: &ProbeFacts) -> Option<String> {
 
 /// Why not all processes are known.
 pub(crate) fn lack_of_processes(host: &HostFacts) -> Option<String> {
-    let gaps = &host.gaps;
-    let unread = || gaps.first_of("stat").map(unread);
-    let unreached = || {
-        (gaps.processes > 0).then(|| {
-            let unread = counted(gaps.processes, "process");
-            format!("{unread} could not be read in time")
-        })
+    let unread = || host.gaps.first_of("stat").map(unread);
+    let not_in_time = || {
+        let count = host.gaps.processes;
+        (count > 0).then(|| format!("{} could not be read in time", counted(count, "process")))
     };
-    lack(&host.processes).or_else(unread).or_else(unreached)
+    lack(&host.processes).or_else(unread).or_else(not_in_time)
 }
 
 /// Why the control groups of some processes are not known.

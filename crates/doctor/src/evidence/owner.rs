@@ -8,15 +8,6 @@ use pleg::model::id::Id;
 use crate::facts::host::process::unit_of;
 use crate::facts::host::{HostFacts, Process};
 
-/// A process as culprit, with its container and pod if its control group contains them.
-pub(crate) fn culprit(process: &Process) -> Culprit {
-    Culprit {
-        pid: Some(process.pid),
-        process: Some(process.comm.clone()),
-        ..of_cgroup(cgroup(process))
-    }
-}
-
 /// The container of a process, if its control group contains its id.
 pub(crate) fn container_of(process: &Process) -> Option<&str> {
     cgroup(process)
@@ -34,33 +25,33 @@ pub(crate) fn processes_of<'a>(
     all.filter(move |process| !process.is_shim() && container_of(process) == Some(id))
 }
 
-/// The oldest process of each container that lives; of two that are as old, the first one.
+/// The oldest living process of each container; of two of the same age, the first in the list.
 pub(crate) fn oldest_processes(host: &HostFacts) -> BTreeMap<Id, u32> {
     let all = host.all_processes().iter().rev();
-    let living = all.filter(|process| !process.is_shim() && !process.has_ended());
-    let living = living.filter_map(|process| Some((container_of(process)?, process)));
-    let mut living: Vec<_> = living.collect();
+    let mut living: Vec<_> = all
+        .filter(|process| !process.is_shim() && !process.has_ended())
+        .filter_map(|process| Some((container_of(process)?, process)))
+        .collect();
     living.sort_by(|(_, one), (_, other)| one.age_seconds.total_cmp(&other.age_seconds));
-    living
-        .into_iter()
-        .map(|(id, one)| (id.into(), one.pid))
-        .collect()
+    let pids = living.into_iter();
+    pids.map(|(id, oldest)| (id.into(), oldest.pid)).collect()
 }
 
-/// Whether it runs in a pod: a daemon there serves only that pod, not the node.
+/// Whether a process runs in a pod: a daemon there serves only that pod, not the node.
 pub(crate) fn is_in_a_pod(process: &Process) -> bool {
-    culprit(process).pod.is_some()
+    of_cgroup(cgroup(process)).pod.is_some()
 }
 
-/// Whether a daemon serves another node, which runs in a container of this one: its network namespace is
-/// not that of process 1.
+/// Whether a daemon serves another node, which runs in a container of this one: its network namespace
+/// is not that of process 1.
 pub(crate) fn is_of_another_node(host: &HostFacts, process: &Process) -> bool {
     let ours = host.process(1).and_then(|first| first.network.as_ref());
-    let networks = ours.zip(process.network.as_ref());
-    networks.is_some_and(|(ours, its)| ours != its)
+    let its = process.network.as_ref();
+    ours.zip(its).is_some_and(|(ours, its)| ours != its)
 }
 
-fn cgroup(process: &Process) -> &str {
+/// The first control group of a process that is not the root.
+pub(super) fn cgroup(process: &Process) -> &str {
     let hierarchies = ["freezer", "pids", "memory", "cpu"].into_iter();
     let mut paths = hierarchies.filter_map(|controller| process.cgroup(controller));
     paths.find(|path| *path != "/").unwrap_or_default()

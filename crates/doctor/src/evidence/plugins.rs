@@ -1,11 +1,12 @@
 //! Running CNI plugins: child processes of a runtime or a kubelet with the name of a plugin.
 
-use crate::evidence::lack::lack;
+use super::known;
+use super::lack::lack;
 use crate::facts::NodeFacts;
 use crate::facts::host::{HostFacts, Process};
 
 /// A plugin takes a second; one that takes longer than this waits for something.
-pub(crate) const OLD: f64 = 10.0;
+pub(crate) const OLD_SECONDS: f64 = 10.0;
 
 /// The kernel keeps this many bytes of a process name.
 const COMM_BYTES: usize = 15;
@@ -16,6 +17,13 @@ pub(crate) struct Plugin<'a> {
     pub process: &'a Process,
     /// Its youngest descendant, for which it waits, if it started any.
     pub waits_for: Option<&'a Process>,
+}
+
+impl Plugin<'_> {
+    /// Whether it has been running long enough for other calls to wait for it.
+    pub fn is_old(&self) -> bool {
+        self.process.age_seconds >= OLD_SECONDS
+    }
 }
 
 /// The running plugins, or why they cannot be determined.
@@ -40,21 +48,18 @@ pub(crate) fn plugins(facts: &NodeFacts) -> Result<Vec<Plugin<'_>>, String> {
         .collect())
 }
 
-/// Whether a plugin has been running long enough for other calls to wait for it.
+/// Whether any plugin is old.
 pub(crate) fn is_any_old(facts: &NodeFacts) -> bool {
     let plugins = plugins(facts).unwrap_or_default();
-    plugins
-        .iter()
-        .any(|plugin| plugin.process.age_seconds >= OLD)
+    plugins.iter().any(Plugin::is_old)
 }
 
 fn is_plugin(facts: &NodeFacts, process: &Process) -> bool {
-    let known = &causes::facts::facts().cni_plugins;
     let conditions = facts.probes.conditions.iter();
-    let reported = conditions.flat_map(|it| it.network_plugins.iter().map(String::as_str));
-    let configured = facts.host.cni.value().into_iter().flatten();
-    let configured = configured.flat_map(|network| network.plugins.iter().map(String::as_str));
-    let common = known.iter().map(String::as_str);
+    let reported = conditions.flat_map(|conditions| &conditions.network_plugins);
+    let configured = known(&facts.host.cni).iter();
+    let configured = configured.flat_map(|network| &network.plugins);
+    let common = &causes::facts::facts().cni_plugins;
     reported.chain(configured).chain(common).any(|name| {
         let kept = &name.as_bytes()[..name.len().min(COMM_BYTES)];
         kept == process.comm.as_bytes()

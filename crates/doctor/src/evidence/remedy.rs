@@ -6,8 +6,8 @@
 
 use causes::finding::{Finding, Remedy};
 
+use super::phrases::{age, short, with_state};
 use super::shims::Shim;
-use super::who::{go, short};
 use crate::facts::NodeFacts;
 use crate::facts::host::process::is_of_freezer;
 use crate::facts::host::{FrozenCgroup, Process};
@@ -54,7 +54,7 @@ pub(crate) fn thaw(group: &FrozenCgroup) -> String {
     format!("thaw it with `echo {} > {}`", group.thaw, group.file)
 }
 
-/// Whether a debugger has stopped it, which alone can let it go on.
+/// Whether a debugger has stopped a process. Only the debugger can resume it.
 fn is_traced(process: &Process) -> bool {
     process.state == 't'
 }
@@ -72,15 +72,15 @@ pub(crate) fn raise_sysctl(name: &str, now: u64, to: u64) -> String {
     format!("raise the limit (now {now}) at once with `sysctl -w {name}={to}`")
 }
 
-/// What to do first about calls that hang for a container, and to which process. The advice puts it into
-/// words, and the remedy of the finding is its signals.
+/// What to do first about calls that hang for a container, and to which process. The advice describes it,
+/// and the remedy of the finding contains its signals.
 #[derive(Debug)]
 enum Action<'a> {
     /// Resume these, which are stopped.
     Continue(Vec<&'a Process>),
     /// End this runc, which does not return.
     EndRunc(&'a Process, Freezer<'a>),
-    /// Look at the node, or repair it.
+    /// Examine or repair the node, as this advice says.
     ByHand(String),
 }
 
@@ -94,8 +94,8 @@ impl<'a> Action<'a> {
             (Some(process), _) => end_tracer(process),
             _ if shim.process.is_stopped() => return Self::Continue(stopped),
             _ if shim.process.was_resumed => format!(
-                "run `pleg doctor` again: the {role} was stopped when the look began, and has been \
-                 resumed; kill nothing before that"
+                "run `pleg doctor` again: the {role} was stopped at first, and has been resumed \
+                 since; kill nothing before that"
             ),
             _ if !stopped.is_empty() => return Self::Continue(stopped),
             (_, Some(runc)) if cannot_be_killed(runc) => in_the_kernel(runc),
@@ -105,14 +105,14 @@ impl<'a> Action<'a> {
             (_, Some(runc)) if shim.fault().is_some() => {
                 return Self::EndRunc(runc, Freezer::of(&shim.ids, facts));
             }
-            // It was seen when the look began, and may have ended since.
+            // It was seen in the first sample, and may have ended since.
             (_, Some(runc)) => format!(
                 "run `pleg doctor` again in ten seconds: runc ({}) below it had been running for \
                  {} only. Until it has ended, do not kill the {role}, and do not restart the \
                  runtime. If another runc runs each time, find out what those wait for, because \
                  the runtime starts them again",
                 runc.pid,
-                go(runc.age_seconds.floor())
+                age(runc)
             ),
             (_, None) => look_at_runtime(shim, facts),
         })
@@ -121,9 +121,10 @@ impl<'a> Action<'a> {
     /// A runc that is killed does not thaw a container, so none is ended unless the container is thawed.
     fn remedy(&self) -> Option<Remedy> {
         match self {
-            Self::Continue(stopped) => Some(Remedy::Continue(
-                stopped.iter().map(|process| process.pid).collect(),
-            )),
+            Self::Continue(stopped) => {
+                let pids = stopped.iter().map(|process| process.pid);
+                Some(Remedy::Continue(pids.collect()))
+            }
             Self::EndRunc(runc, Freezer::Thawed) => Some(Remedy::EndRunc([runc.pid])),
             Self::EndRunc(_, Freezer::Frozen(_) | Freezer::Unread(_)) | Self::ByHand(_) => None,
         }
@@ -145,7 +146,7 @@ impl<'a> Action<'a> {
                     (Some(runc), false) => {
                         format!("{resume} stopped {}, for which the others wait", runc.comm)
                     }
-                    // What the runc below it waits for is to be seen first.
+                    // First find out what the runc below it waits for.
                     (None, _) if shim.oldest_runc().is_some() => format!(
                         "{resume} {role}; nothing is restarted; then run `pleg doctor` again \
                          before anything is killed"
@@ -158,14 +159,14 @@ impl<'a> Action<'a> {
                 }
             }
             Self::EndRunc(runc, freezer) => {
-                let end = end_runc(runc, &format!("the {role}"), &freezer);
-                match is_called {
-                    true => format!(
-                        "{end}; if that does not help, run `kill -KILL {pid}` to end the shim: \
+                let mut advice = end_runc(runc, &format!("the {role}"), &freezer);
+                if is_called {
+                    advice += &format!(
+                        "; if that does not help, run `kill -KILL {pid}` to end the shim: \
                          {RESTARTS_ONE_POD}"
-                    ),
-                    false => end,
+                    );
                 }
+                advice
             }
         }
     }
@@ -179,30 +180,28 @@ pub(crate) fn blame(finding: &mut Finding, shim: &Shim, facts: &NodeFacts) {
     advise(finding, shim, facts, is_called);
 }
 
-/// The same of a shim that is stopped, while no call is known to hang for its pod.
+/// Adds how to resume a shim that is stopped, while no call is known to hang for its pod.
 pub(crate) fn resume(finding: &mut Finding, shim: &Shim, facts: &NodeFacts) {
     advise(finding, shim, facts, false);
 }
 
 fn advise(finding: &mut Finding, shim: &Shim, facts: &NodeFacts, is_called: bool) {
+    let role = shim.role();
+    finding.evidence.push(shim.says());
+    let places = shim.stuck_in().into_iter();
+    let places = places.map(|place| format!("a thread of the {role} waits in {place}"));
+    finding.evidence.extend(places);
+    finding.evidence.extend(shim.runc.iter().map(|runc| {
+        let state = with_state(runc);
+        format!(
+            "below the {role}, {state}; it was started {} ago",
+            age(runc)
+        )
+    }));
     let action = Action::of_shim(shim, facts);
-    describe(finding, shim);
     let remedy = action.remedy();
     finding.advise_first(action.advice(shim, is_called));
     finding.remedy = remedy;
-}
-
-fn describe(finding: &mut Finding, shim: &Shim) {
-    let (role, named) = (shim.role(), shim.named());
-    let evidence = &mut finding.evidence;
-    evidence.push(format!("its {named} {}", shim.process.doing()));
-    let places = shim.stuck_in().into_iter();
-    evidence.extend(places.map(|place| format!("a thread of the {role} waits in {place}")));
-    evidence.extend(shim.runc.iter().map(|runc| {
-        let age = go(runc.age_seconds.floor());
-        let (who, doing) = (runc.label(), runc.doing());
-        format!("below the {role}, {who} {doing}; it was started {age} ago")
-    }));
 }
 
 /// What to look at if nothing shows that a shim is at fault.
@@ -312,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn a_conmon_that_sleeps_is_never_to_be_killed_and_a_stopped_one_goes_on() {
+    fn a_conmon_that_sleeps_is_never_to_be_killed_and_a_stopped_one_is_resumed() {
         let asleep = hung("cri-o", "1.36.3")
             .shim(99, false, &["c1"])
             .named(99, "conmon");
@@ -329,7 +328,7 @@ mod tests {
     }
 
     #[test]
-    fn a_runc_that_was_stopped_goes_on_and_its_init_is_left_alone() {
+    fn a_stopped_runc_is_resumed_and_its_init_is_left_alone() {
         let node = hung("docker", "20.10.24")
             .shim(99, false, &["c1"])
             .process(200, 99, "runc")
@@ -353,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn below_a_stopped_shim_no_process_is_killed_before_its_runc_continues() {
+    fn below_a_stopped_shim_no_process_is_killed_before_the_shim_is_resumed() {
         let node = |state| {
             hung("containerd", "1.7.24")
                 .shim(99, true, &["c1"])
@@ -377,7 +376,7 @@ mod tests {
     }
 
     #[test]
-    fn while_a_runc_has_just_been_started_below_it_no_shim_is_to_be_killed() {
+    fn a_shim_is_not_to_be_killed_while_a_runc_below_it_is_young() {
         let node = |age| {
             hung("containerd", "1.7.24")
                 .shim(99, false, &["c1"])
@@ -396,7 +395,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shim_that_was_resumed_while_the_doctor_looked_is_not_to_be_killed() {
+    fn a_shim_that_was_resumed_between_the_samples_is_not_to_be_killed() {
         let resumed = hung("containerd", "1.7.24")
             .shim(99, false, &["c1"])
             .resumed(99);
@@ -408,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_in_the_kernel_is_not_to_be_killed() {
+    fn a_process_that_waits_in_the_kernel_is_not_to_be_killed() {
         let node = hung("containerd", "1.7.24")
             .shim(99, false, &["c1"])
             .in_state(99, 'D');

@@ -1,10 +1,10 @@
-//! What could not be read for lack of a right, and what grants it. What does not exist on this
-//! machine, or did not answer, is no matter of rights.
+//! What could not be read for lack of a right, and what grants the right. A file that does not exist or
+//! whose read does not return lacks no right.
 
 use pleg::out::words::counted;
 use serde::Serialize;
 
-use crate::facts::host::{FdUse, HostFacts, Thread};
+use crate::facts::host::{FdUse, HostFacts};
 use crate::facts::{Fact, Missing, NodeFacts};
 
 /// Something that could not be read for lack of a right.
@@ -13,7 +13,7 @@ use crate::facts::{Fact, Missing, NodeFacts};
 pub struct NotPermitted {
     /// Where it would have been read.
     pub source: String,
-    /// The system's words.
+    /// The system's error message.
     pub why: String,
     /// What grants the right: a capability, or to be root.
     pub needs: &'static str,
@@ -48,7 +48,7 @@ impl Capability {
     }
 }
 
-/// All of it, one entry for each right and kind of file.
+/// All that could not be read for lack of a right: one entry for each right and kind of file.
 pub(crate) fn not_permitted(facts: &NodeFacts) -> Vec<NotPermitted> {
     let NodeFacts { probes, host, .. } = facts;
     let mut found = Found {
@@ -81,6 +81,7 @@ pub(crate) fn not_permitted(facts: &NodeFacts) -> Vec<NotPermitted> {
     found.all
 }
 
+/// What was found so far.
 struct Found {
     as_root: bool,
     /// Our own capabilities, as bits.
@@ -110,9 +111,8 @@ impl Found {
             self.add(&source, &denied(), SysPtrace);
         }
         let threads = processes.iter().flat_map(|process| &process.threads);
-        let is_forbidden =
-            |thread: &&Thread| thread.no_stack.as_ref().is_some_and(Missing::is_forbidden);
-        let stacks = threads.filter(is_forbidden).count();
+        let reasons = threads.filter_map(|thread| thread.no_stack.as_ref());
+        let stacks = reasons.filter(|why| why.is_forbidden()).count();
         if stacks > 0 {
             let source = format!("/proc/PID/stack of {}", counted(stacks, "blocked thread"));
             self.add(&source, &denied(), SysAdmin);
@@ -120,7 +120,7 @@ impl Found {
     }
 
     fn add(&mut self, source: &str, why: &Missing, needs: Capability) {
-        // Where it is held, a security module refuses, or another namespace: nothing can be granted.
+        // If the capability is held, a security module or a namespace refuses: no right would help.
         let is_held = self.held & (1 << needs as u64) != 0;
         if is_held || !why.is_forbidden() {
             return;
@@ -128,7 +128,7 @@ impl Found {
         let one = NotPermitted {
             source: source.to_owned(),
             why: why.to_string(),
-            // Capabilities are of no use to another user, who cannot connect to the runtime.
+            // A user other than root cannot connect to the runtime, with any capability.
             needs: if self.as_root { needs.name() } else { "root" },
         };
         if !self.all.contains(&one) {
@@ -137,13 +137,13 @@ impl Found {
     }
 }
 
-/// As the kernel has it for all of these.
+/// The kernel's error for each of these files.
 fn denied() -> Missing {
     Missing::Forbidden("permission denied".to_owned())
 }
 
 impl NotPermitted {
-    /// Where and why, as a cause that needs it says it.
+    /// Where it would have been read, and why it was not.
     pub fn sentence(&self) -> String {
         format!("{}: {}", self.source, self.why)
     }
@@ -152,7 +152,7 @@ impl NotPermitted {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::facts::host::Process;
+    use crate::facts::host::{Process, Thread};
     use crate::node::node;
 
     fn forbidden<T>(source: &str) -> Fact<T> {
@@ -202,7 +202,7 @@ mod tests {
             "/dev/kmsg: operation not permitted; CAP_SYSLOG",
         ];
         assert_eq!(lines(&facts), expected);
-        // Of these two, what is held cannot be what is missing.
+        // A capability that is held is not the one that is missing.
         facts.host.capabilities = Fact::known(1 << 19 | 1 << 34, "/proc/self/status");
         assert_eq!(lines(&facts), expected[1..2]);
         facts.host.capabilities = Fact::default();
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_or_does_not_answer_lacks_no_right() {
+    fn a_file_that_does_not_exist_or_does_not_respond_lacks_no_right() {
         let mut facts = node("containerd", "2.1.4").facts();
         for why in [
             Missing::NotThere("no such file or directory".into()),

@@ -3,23 +3,34 @@
 
 use cri::Rpc;
 
+use super::known;
+use super::phrases::{age, names};
 use super::remedy::{in_the_kernel, release_runc};
 use super::shims::shims;
-use super::who::{go, names};
 use crate::facts::NodeFacts;
 use crate::facts::host::Process;
 use crate::facts::host::process::RuncCommand;
 use crate::facts::probes::Outcome;
 use crate::limits::{RUNC_ALONE_SECONDS, RUNC_WAITED_FOR_SECONDS};
 
+/// The container that a runc is to change, if its command line was read.
+pub(crate) fn container_of_runc(runc: &Process) -> Option<&str> {
+    runc.runc.as_ref()?.container.as_deref()
+}
+
+/// The command that a runc executes, such as `kill`, if its command line was read.
+pub(crate) fn verb_of_runc(runc: &Process) -> Option<&str> {
+    runc.runc.as_ref().map(|command| &*command.verb)
+}
+
 /// Those that the runtime itself has started and waits for, and that make no progress: stopped,
 /// or old.
 pub(crate) fn stuck_runcs(facts: &NodeFacts) -> Vec<&Process> {
     let runtime = facts.runtime_process().map(|runtime| runtime.pid);
-    let is_stuck =
-        |runc: &&Process| runc.is_stopped() || runc.age_seconds >= RUNC_WAITED_FOR_SECONDS;
-    let runcs = runcs(facts).filter(|runc| Some(runc.ppid) == runtime);
-    runcs.filter(is_stuck).collect()
+    runcs(facts)
+        .filter(|runc| Some(runc.ppid) == runtime)
+        .filter(|runc| runc.is_stopped() || runc.age_seconds >= RUNC_WAITED_FOR_SECONDS)
+        .collect()
 }
 
 /// Those that the runtime or one of its shims has started, and that are stopped or far too old. Those
@@ -30,8 +41,8 @@ pub(crate) fn hung_runcs(facts: &NodeFacts) -> Vec<&Process> {
     let is_hung = |runc: &&Process| {
         runc.is_stopped() || runc.age_seconds >= RUNC_ALONE_SECONDS && !is_session(runc)
     };
-    let runcs = runcs(facts).filter(is_hung);
-    runcs.filter(is_of_node(facts)).collect()
+    let hung = runcs(facts).filter(is_hung);
+    hung.filter(is_of_node(facts)).collect()
 }
 
 /// Those of `exec` that a shim or conmon has started long ago. They start a process and then return, but
@@ -39,32 +50,32 @@ pub(crate) fn hung_runcs(facts: &NodeFacts) -> Vec<&Process> {
 pub(crate) fn old_execs(facts: &NodeFacts) -> Vec<&Process> {
     let host = &facts.host;
     let is_old = |runc: &&Process| {
-        let is_exec = runc.runc.as_ref().is_some_and(|it| it.verb == "exec");
-        let is_of_shim = host.process(runc.ppid).is_some_and(Process::is_shim);
-        is_exec && is_of_shim && runc.is_runc() && runc.age_seconds >= RUNC_ALONE_SECONDS
+        runc.is_runc()
+            && !runc.has_ended()
+            && verb_of_runc(runc) == Some("exec")
+            && host.process(runc.ppid).is_some_and(Process::is_shim)
+            && runc.age_seconds >= RUNC_ALONE_SECONDS
     };
-    let runcs = host.all_processes().iter().filter(is_old);
-    let runcs = runcs.filter(|runc| !runc.has_ended());
-    runcs.filter(is_of_node(facts)).collect()
+    let old = host.all_processes().iter().filter(is_old);
+    old.filter(is_of_node(facts)).collect()
 }
 
+/// Whether the runtime or one of its shims has started a runc, or the runtime knows its container.
 fn is_of_node(facts: &NodeFacts) -> impl Fn(&&Process) -> bool {
     let shims = shims(facts).unwrap_or_default();
     let runtime = facts.runtime_process().map(|runtime| runtime.pid);
-    let tasks = facts.probes.tasks.value().map_or(&[][..], Vec::as_slice);
+    let tasks = known(&facts.probes.tasks);
     move |runc| {
-        let of = runc.runc.as_ref().and_then(|it| it.container.as_ref());
         Some(runc.ppid) == runtime
             || shims.iter().any(|shim| shim.process.pid == runc.ppid)
-            || of.is_some_and(|id| tasks.iter().any(|task| task.id == *id))
+            || container_of_runc(runc).is_some_and(|id| tasks.iter().any(|task| task.id == *id))
     }
 }
 
 /// What started a runc, when, and what it does now.
 pub(crate) fn started(facts: &NodeFacts, runc: &Process) -> String {
-    let (parent, age) = (starter(facts, runc), go(runc.age_seconds.floor()));
-    let (label, doing) = (runc.label(), runc.doing());
-    format!("{label}, which {parent} started {age} ago, {doing}")
+    let (parent, label, doing) = (starter(facts, runc), runc.label(), runc.doing());
+    format!("{label}, which {parent} started {} ago, {doing}", age(runc))
 }
 
 /// The process that waits for a runc.
@@ -77,13 +88,12 @@ pub(crate) fn starter(facts: &NodeFacts, runc: &Process) -> String {
 /// for as long as its session lasts, except below a shim.
 fn runcs(facts: &NodeFacts) -> impl Iterator<Item = &Process> {
     let host = &facts.host;
-    let all = host.all_processes().iter();
-    all.filter(|process| process.is_runc() && !process.has_ended())
-        .filter(|runc| {
-            let parent = host.process(runc.ppid);
-            let is_of_shim = parent.is_some_and(|one| one.is_shim() && one.comm != "conmon");
-            runc.is_stopped() || is_of_shim || host.children(runc.pid).next().is_none()
-        })
+    host.all_processes().iter().filter(|runc| {
+        let parent = host.process(runc.ppid);
+        let is_of_shim = parent.is_some_and(|one| one.is_shim() && one.comm != "conmon");
+        let is_session = || !is_of_shim && host.children(runc.pid).next().is_some();
+        runc.is_runc() && !runc.has_ended() && (runc.is_stopped() || !is_session())
+    })
 }
 
 /// Under a shim, runc exits as soon as the process that it starts is running.
@@ -110,19 +120,15 @@ pub(crate) fn idle_runcs(facts: &NodeFacts) -> Vec<&Process> {
 /// for which the list of containers waits. An `exec` takes no such lock and does not call systemd
 /// once its process has been started.
 fn is_update(facts: &NodeFacts, runc: &Process) -> bool {
-    let sockets = facts.host.sockets.value();
-    let mut talks = sockets
-        .into_iter()
-        .flat_map(|sockets| sockets.talks_of(runc.pid));
+    let sockets = facts.host.sockets.value().into_iter();
+    let mut talks = sockets.flat_map(|sockets| sockets.talks_of(runc.pid));
     let calls_systemd = talks.any(|talk| is_of_systemd(&talk.to));
     let probes = &facts.probes;
     let is_list_hung = probes.outcome(Rpc::ListContainers) == Some(Outcome::Hung);
     let shims = shims(facts).unwrap_or_default();
     let shim = shims.iter().find(|shim| shim.process.pid == runc.ppid);
-    let holds_lock = shim.is_some_and(|shim| {
-        let mut hung = probes.hung(Rpc::ContainerStatus);
-        hung.any(|probe| probe.id.as_deref().is_some_and(|id| shim.serves(id)))
-    });
+    let mut hung = probes.hung(Rpc::ContainerStatus);
+    let holds_lock = shim.is_some_and(|shim| hung.any(|probe| shim.serves_call(probe)));
     calls_systemd || is_list_hung && holds_lock
 }
 
@@ -141,7 +147,7 @@ pub(crate) fn restart_runtime(facts: &NodeFacts) -> String {
 }
 
 /// How to restart a runtime by this command. containerd 2.3 does not finish starting while a runc
-/// does not return, and no runtime does without its disk.
+/// does not return, and every runtime needs its disk.
 pub(crate) fn restart(facts: &NodeFacts, command: &str) -> String {
     if let Some(blocked) = blocked(facts) {
         return format!(
@@ -155,15 +161,12 @@ pub(crate) fn restart(facts: &NodeFacts, command: &str) -> String {
     }
     let end = match hung_runcs(facts)[..] {
         [] => format!("find out what {} waits for, and end it", names(runcs)),
-        [runc, ref others @ ..] => {
-            let of = runc.runc.as_ref().and_then(|it| it.container.as_deref());
-            let ids: Vec<&str> = of.into_iter().collect();
-            let release = release_runc(runc, "it", &ids, facts);
-            match others.is_empty() {
-                true => release,
-                false => format!("{release}; do so for {} too", names(others.iter().copied())),
-            }
-        }
+        [runc] => release_runc(runc, "it", container_of_runc(runc), facts),
+        [runc, ref others @ ..] => format!(
+            "{}; do so for {} too",
+            release_runc(runc, "it", container_of_runc(runc), facts),
+            names(others.iter().copied())
+        ),
     };
     format!(
         "do not restart the runtime yet: it may not finish starting while a runc does not return. \

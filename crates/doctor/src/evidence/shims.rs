@@ -6,8 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use causes::finding::PodName;
 
-use crate::evidence::lack::lack;
-use crate::evidence::owner::container_of;
+use super::known;
+use super::lack::lack;
+use super::owner::container_of;
 use crate::facts::NodeFacts;
 use crate::facts::host::Process;
 use crate::facts::probes::{Probe, ProbeFacts};
@@ -51,11 +52,9 @@ impl<'a> Shim<'a> {
         if !self.stuck_in().is_empty() {
             return Some(ShimFault::InKernel);
         }
-        let old = || {
-            self.oldest_runc()
-                .filter(|runc| runc.age_seconds >= RUNC_WAITED_FOR_SECONDS)
-        };
-        self.stopped_runc().or_else(old).map(ShimFault::Runc)
+        let is_old = |runc: &&Process| runc.age_seconds >= RUNC_WAITED_FOR_SECONDS;
+        let runc = self.stopped_runc().or(self.oldest_runc().filter(is_old));
+        runc.map(ShimFault::Runc)
     }
 
     /// Whether it is a conmon of CRI-O, which receives no calls and serves one container.
@@ -63,9 +62,14 @@ impl<'a> Shim<'a> {
         self.process.comm == "conmon"
     }
 
-    /// Whether this container or sandbox is one of its.
+    /// Whether it serves this container or sandbox.
     pub fn serves(&self, id: &str) -> bool {
         self.ids.contains(&id)
+    }
+
+    /// Whether it serves the container or sandbox of this call.
+    pub fn serves_call(&self, probe: &Probe) -> bool {
+        probe.id.as_deref().is_some_and(|id| self.serves(id))
     }
 
     /// The process that others wait for, if something shows that they wait for this shim: the
@@ -91,45 +95,47 @@ impl<'a> Shim<'a> {
 
     /// The usual name for it.
     pub fn role(&self) -> &'static str {
-        match self.is_conmon() {
-            true => "conmon",
-            false => "shim",
-        }
+        role_name(self.is_conmon())
     }
 
     /// Its role and process, each once: `shim containerd-shim (20596)`, `conmon (80)`.
     pub fn named(&self) -> String {
-        let (role, label) = (self.role(), self.process.label());
+        let label = self.process.label();
         match self.is_conmon() {
             true => label,
-            false => format!("{role} {label}"),
+            false => format!("shim {label}"),
         }
+    }
+
+    /// The evidence about its state: `its shim containerd-shim (20596) sleeps`.
+    pub fn says(&self) -> String {
+        format!("its {} {}", self.named(), self.process.doing())
     }
 
     /// Its own control group is more reliable than CRI-O's record, whose PID may have been reused.
     fn is_conmon_of(&self, task: &Task, parent: Option<u32>) -> bool {
-        match (container_of(self.process), task.conmon) {
-            (Some(id), _) => id == task.id,
-            (None, Some(conmon)) => conmon == self.process.pid,
-            (None, None) => parent == Some(self.process.pid),
+        match container_of(self.process) {
+            Some(id) => id == task.id,
+            None => task.conmon.or(parent) == Some(self.process.pid),
         }
     }
 
     /// Where its threads wait uninterruptibly, each place once.
-    pub fn stuck_in(&self) -> Vec<&str> {
+    pub fn stuck_in(&self) -> BTreeSet<&str> {
         let blocked = self.process.blocked_threads();
-        let mut places: Vec<&str> = blocked
+        blocked
             .map(|thread| thread.functions().next().unwrap_or("the kernel"))
-            .collect();
-        places.sort_unstable();
-        places.dedup();
-        places
+            .collect()
     }
 }
 
 /// What this runtime calls the process between it and a container.
 pub(crate) fn role(probes: &ProbeFacts) -> &'static str {
-    match probes.is_crio() {
+    role_name(probes.is_crio())
+}
+
+fn role_name(is_conmon: bool) -> &'static str {
+    match is_conmon {
         true => "conmon",
         false => "shim",
     }
@@ -147,13 +153,7 @@ pub(crate) fn shims(facts: &NodeFacts) -> Result<Vec<Shim<'_>>, String> {
     for process in processes {
         children.entry(process.ppid).or_default().push(process);
     }
-    let below = |pid: u32| {
-        children
-            .get(&pid)
-            .map_or(&[][..], Vec::as_slice)
-            .iter()
-            .copied()
-    };
+    let below = |pid: u32| children.get(&pid).into_iter().flatten().copied();
     let shims = processes.iter().filter(|process| process.is_shim());
     let mut shims: Vec<Shim> = shims
         .map(|process| {
@@ -170,31 +170,26 @@ pub(crate) fn shims(facts: &NodeFacts) -> Result<Vec<Shim<'_>>, String> {
     if shims.is_empty() && facts.runtime_process().is_none() {
         return Err("neither a shim nor the runtime's process is visible from here".to_owned());
     }
-    let tasks = facts.probes.tasks.value().map_or(&[][..], Vec::as_slice);
+    let tasks = known(&facts.probes.tasks);
     serve(&mut shims, tasks, |pid| {
-        processes
-            .binary_search_by_key(&pid, |one| one.pid)
-            .ok()
-            .map(|at| processes[at].ppid)
+        let at = processes.binary_search_by_key(&pid, |process| process.pid);
+        Some(processes[at.ok()?].ppid)
     });
     for shim in &mut shims {
-        let named = below(shim.process.pid).filter_map(container_of);
         // A process started by `exec` has a conmon of its own, which is not the container's.
-        let other = |id: &str| {
-            let mut tasks = tasks.iter().filter(|task| task.id == id);
+        let is_of_other = |id: &&str| {
+            let mut tasks = tasks.iter().filter(|task| task.id == *id);
             tasks.any(|task| task.conmon.is_some_and(|conmon| conmon != shim.process.pid))
         };
-        shim.ids
-            .extend(named.filter(|id| !other(id)).take(MAX_CHILDREN));
+        let named = below(shim.process.pid).filter_map(container_of);
+        let its = named.filter(|id| !is_of_other(id)).take(MAX_CHILDREN);
+        shim.ids.extend(its);
         let mut seen = BTreeSet::new();
         shim.ids.retain(|id| seen.insert(*id));
     }
-    let asked = facts
-        .probes
-        .calls
-        .iter()
-        .filter_map(|probe| probe.id.as_deref());
-    let ours: BTreeSet<&str> = tasks.iter().map(|task| &*task.id).chain(asked).collect();
+    let calls = facts.probes.calls.iter();
+    let called = calls.filter_map(|probe| probe.id.as_deref());
+    let ours: BTreeSet<&str> = tasks.iter().map(|task| &*task.id).chain(called).collect();
     shims.retain(|shim| shim.ids.iter().any(|id| ours.contains(id)));
     Ok(shims)
 }
@@ -214,7 +209,7 @@ fn serve<'a>(shims: &mut [Shim<'a>], tasks: &'a [Task], parent: impl Fn(u32) -> 
                 return shim.is_conmon_of(task, above);
             }
             let sandbox = task.sandbox.as_deref();
-            Some(shim.process.pid) == above || sandbox.is_some_and(|id| shim.ids.contains(&id))
+            Some(shim.process.pid) == above || sandbox.is_some_and(|id| shim.serves(id))
         });
         if let Some(shim) = shim {
             shim.ids.push(&task.id);
@@ -225,25 +220,20 @@ fn serve<'a>(shims: &mut [Shim<'a>], tasks: &'a [Task], parent: impl Fn(u32) -> 
 
 /// The shim of the container or sandbox of a call.
 pub(crate) fn serving<'a, 'b>(shims: &'b [Shim<'a>], probe: &Probe) -> Option<&'b Shim<'a>> {
-    let id = probe.id.as_deref()?;
-    shims.iter().find(|shim| shim.serves(id))
+    shims.iter().find(|shim| shim.serves_call(probe))
 }
 
 /// A stopped conmon of the sandbox's pod: if CRI-O reports the containers together with their
 /// sandbox, the status of the sandbox waits for each of them.
-pub(crate) fn stopped_of_pod<'a, 'b>(
+pub(crate) fn stopped_conmon_of_pod<'a, 'b>(
     shims: &'b [Shim<'a>],
     sandbox: &Probe,
 ) -> Option<&'b Shim<'a>> {
     let pod = sandbox.pod.as_ref()?;
-    let of_pod = |shim: &&Shim| {
-        let its = shim
-            .pod
-            .is_some_and(|its| its.namespace == pod.namespace && its.name == pod.name);
-        its && shim.is_conmon()
-    };
-    let mut stopped = shims.iter().filter(|shim| shim.process.is_stopped());
-    stopped.find(of_pod)
+    let is_its = |its: &PodName| its.namespace == pod.namespace && its.name == pod.name;
+    shims
+        .iter()
+        .find(|shim| shim.process.is_stopped() && shim.is_conmon() && shim.pod.is_some_and(is_its))
 }
 
 #[cfg(test)]

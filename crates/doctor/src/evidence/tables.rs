@@ -1,4 +1,6 @@
-//! Rows of tables that rules read: what they show of a node decides by comparison alone.
+//! Tables about a live node, which rules read. A rule only compares the values of a row.
+
+use std::collections::BTreeSet;
 
 use analyze::rules::Rules;
 use analyze::table::TableRow;
@@ -6,11 +8,11 @@ use causes::Cause;
 use causes::versions::{Fault, Version, has_fault};
 
 use super::lack::{lack, lack_of_processes};
-use super::owner::culprit;
+use super::phrases::{MAX_EXAMPLES, names};
 use super::runc::idle_runcs;
-use super::who::{MAX_EXAMPLES, names};
+use crate::evidence::culprit;
 use crate::facts::NodeFacts;
-use crate::facts::host::{HostFacts, Process, Thread};
+use crate::facts::host::{HostFacts, Process};
 
 /// A table of a live node.
 struct Table {
@@ -35,7 +37,7 @@ const TABLES: [Table; 5] = [
         name: "runc-inits",
         rows: runc_inits,
         lack: |facts| match runc(&facts.host).and_then(|it| has_fault(Fault::SeccompPipe, it)) {
-            // Whatever processes of other versions wait for, it is not this.
+            // Processes of a version without the fault wait for something else.
             Some(false) => None,
             _ => lack_of_processes(&facts.host),
         },
@@ -62,17 +64,16 @@ const TABLES: [Table; 5] = [
 
 /// What the rules of a cause read of the tables of a live node.
 pub(crate) struct Tables {
-    /// Their rows.
     pub(crate) rows: Vec<TableRow>,
-    /// Why some may be missing.
+    /// Why some rows may be missing.
     pub(crate) lack: Option<String>,
 }
 
 /// The tables that the rules of a cause read; `None` if they read none that a live node has.
 pub(crate) fn tables(facts: &NodeFacts, cause: Cause) -> Option<Tables> {
     let rules = Rules::active();
-    let read = TABLES.iter().filter(|table| rules.reads(cause, table.name));
-    let read: Vec<&Table> = read.collect();
+    let tables = TABLES.iter();
+    let read: Vec<&Table> = tables.filter(|it| rules.reads(cause, it.name)).collect();
     (!read.is_empty()).then(|| Tables {
         rows: read.iter().flat_map(|table| (table.rows)(facts)).collect(),
         lack: read.iter().find_map(|table| (table.lack)(facts)),
@@ -84,23 +85,23 @@ fn memory_cgroups(facts: &NodeFacts) -> Vec<TableRow> {
     // In version 2 a group that was removed holds no id.
     let groups = groups.filter(|groups| groups.version != 2);
     let kernel = facts.host.versions.kernel.value().map(String::as_str);
-    let row = groups.map(|groups| {
+    let rows = groups.map(|groups| {
         TableRow::new("memory-cgroups", 0)
             .number("count", groups.counted as f64)
             .number("leaked", groups.left_over as f64)
             .text("kernel", kernel)
     });
-    row.into_iter().collect()
+    rows.into_iter().collect()
 }
 
 fn dying_cgroups(facts: &NodeFacts) -> Vec<TableRow> {
     let groups = facts.host.cgroups.memory.value();
-    let groups = groups.filter(|groups| groups.version == 2);
-    let row = groups.map(|groups| TableRow::figure("dying-cgroups", groups.left_over, 0));
-    row.into_iter().collect()
+    let groups = groups.filter(|groups| groups.version == 2).into_iter();
+    let rows = groups.map(|groups| TableRow::figure("dying-cgroups", groups.left_over, 0));
+    rows.collect()
 }
 
-/// The version of runc, if it is one.
+/// The version of runc, if it has the form of a version.
 fn runc(host: &HostFacts) -> Option<&str> {
     let version = host.versions.runc();
     version.filter(|version| Version::parse(version).is_some())
@@ -112,10 +113,8 @@ fn runc_inits(facts: &NodeFacts) -> Vec<TableRow> {
     let inits = host.all_processes().iter().filter(|it| it.is_runc_init());
     let rows = inits.flat_map(|process| {
         let threads = process.threads.iter();
-        let waits = threads.filter_map(|thread: &Thread| thread.functions().next());
-        let mut waits: Vec<&str> = process.wchan.as_deref().into_iter().chain(waits).collect();
-        waits.sort_unstable();
-        waits.dedup();
+        let waits = threads.filter_map(|thread| thread.functions().next());
+        let waits: BTreeSet<&str> = process.wchan.as_deref().into_iter().chain(waits).collect();
         waits.into_iter().map(|function| {
             of_process("runc-inits", process)
                 .text("function", function)
@@ -128,7 +127,7 @@ fn runc_inits(facts: &NodeFacts) -> Vec<TableRow> {
 
 fn of_process(table: &'static str, process: &Process) -> TableRow {
     TableRow::new(table, 0)
-        .of(culprit(process))
+        .of(culprit::of_process(process))
         .process(Some(&process.comm), Some(process.pid))
 }
 
@@ -153,8 +152,8 @@ fn pipe_pages(host: &HostFacts) -> Option<TableRow> {
 
 fn idle(facts: &NodeFacts) -> Option<TableRow> {
     let idle = idle_runcs(facts);
-    let pids = idle.iter().take(MAX_EXAMPLES);
-    let pids: Vec<String> = pids.map(|process| process.pid.to_string()).collect();
+    let first = idle.iter().take(MAX_EXAMPLES);
+    let pids: Vec<String> = first.map(|process| process.pid.to_string()).collect();
     let ages = idle.iter().map(|process| process.age_seconds);
     let row = of_process("idle-runcs", idle.first()?)
         .number("count", idle.len() as f64)

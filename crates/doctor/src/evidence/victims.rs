@@ -3,14 +3,13 @@
 
 use causes::Cause;
 use causes::finding::{Confidence, Finding};
-use pleg::runtime::NoConnection;
-use pleg::runtime::Rpc;
+use pleg::runtime::{NoConnection, Rpc};
 
-use crate::evidence::owner::is_in_a_pod;
-use crate::evidence::plugins::is_any_old;
-use crate::evidence::shims::shims;
-use crate::evidence::waits::blocked_in;
-use crate::evidence::who::{go, not_answered, subject};
+use super::owner::is_in_a_pod;
+use super::phrases::{duration, name_of_call, not_answered};
+use super::plugins::is_any_old;
+use super::shims::shims;
+use super::waits::blocked_in;
 use crate::facts::NodeFacts;
 use crate::facts::host::Process;
 use crate::facts::probes::{End, Outcome, Probe, ProbeFacts};
@@ -23,55 +22,52 @@ const MAX_VICTIMS: usize = 3;
 /// needs is affected.
 ///
 /// If the runtime could not be probed, it may be affected: then the finding is a suspicion.
-pub(crate) fn if_felt(facts: &NodeFacts, finding: Option<Finding>) -> Option<Finding> {
-    let mut finding = finding?;
+pub(crate) fn with_victims(facts: &NodeFacts, mut finding: Finding) -> Option<Finding> {
     let victims = victims(facts, finding.cause);
-    match could_not_be_asked(&facts.probes) {
-        Some(why) if victims.is_empty() => {
-            finding.confidence = finding.confidence.min(Confidence::Medium);
-            finding.verdict = finding.confidence.verdict();
-            finding.evidence.push(why);
-        }
-        None if victims.is_empty() => return None,
-        _ => finding
-            .evidence
-            .extend(victims.into_iter().take(MAX_VICTIMS)),
+    if !victims.is_empty() {
+        let quoted = victims.into_iter().take(MAX_VICTIMS);
+        finding.evidence.extend(quoted);
+    } else if is_unknown(&facts.probes) {
+        finding.confidence = finding.confidence.min(Confidence::Medium);
+        finding.verdict = finding.confidence.verdict();
+        let why = "the runtime could not be probed, so it may be affected";
+        finding.evidence.push(why.to_owned());
+    } else {
+        return None;
     }
     Some(finding)
 }
 
-fn could_not_be_asked(probes: &ProbeFacts) -> Option<String> {
-    let version = probes.node(Rpc::Version);
-    if version.is_some_and(|version| !version.is_forbidden()) {
-        return None;
-    }
-    Some("the runtime could not be probed, so it may be affected".to_owned())
+/// Whether the runtime could not be probed.
+fn is_unknown(probes: &ProbeFacts) -> bool {
+    probes.node(Rpc::Version).is_none_or(Probe::is_forbidden)
 }
 
 fn victims(facts: &NodeFacts, of: Cause) -> Vec<String> {
     let probes = &facts.probes;
-    let calls = probes.calls.iter();
-    let calls = calls.filter(|probe| !is_explained(facts, probe));
     // If it is not known that others are answered, no container is blamed.
-    let calls = calls.filter(|probe| probe.id.is_none() || !probes.may_be_unresponsive());
-    let mut victims: Vec<String> = calls.filter_map(of_call).collect();
+    let may_blame_one = !probes.may_be_unresponsive();
+    let calls = probes.calls.iter();
+    let mut victims: Vec<String> = calls
+        .filter(|probe| probe.id.is_none() || may_blame_one)
+        .filter(|probe| !is_explained(facts, probe))
+        .filter_map(of_call)
+        .collect();
     victims.extend(kubelet(probes));
     // A thread that is blocked in the kernel does not wait for a CPU.
+    if of == Cause::CpuStarved {
+        return victims;
+    }
     let blocked = facts.host.blocked_threads();
-    victims.extend(
-        blocked
-            .filter(|_| of != Cause::CpuStarved)
-            .filter(|(process, _)| process.serves_containers())
-            .filter(|(process, _)| {
-                // A shim may be in its pod's cgroup; other processes there serve only that pod.
-                let is_of_node = !process.is_daemon() && !process.is_runc();
-                is_of_node || !is_in_a_pod(process)
-            })
-            .map(|(process, thread)| {
-                let function = thread.functions().next().unwrap_or("the kernel");
-                blocked_in(&process.label(), function)
-            }),
-    );
+    let blocked = blocked.filter(|(process, _)| {
+        // A shim may be in its pod's cgroup; other processes there serve only that pod.
+        let may_be_in_a_pod = !process.is_daemon() && !process.is_runc();
+        process.serves_containers() && (may_be_in_a_pod || !is_in_a_pod(process))
+    });
+    victims.extend(blocked.map(|(process, thread)| {
+        let function = thread.functions().next().unwrap_or("the kernel");
+        blocked_in(&process.label(), function)
+    }));
     victims
 }
 
@@ -103,26 +99,19 @@ fn is_held_by_a_process(facts: &NodeFacts) -> bool {
 }
 
 fn of_call(probe: &Probe) -> Option<String> {
-    let call = probe.call.name();
-    let call = match probe.id {
-        Some(_) => format!("{call} of {}", subject(probe)),
-        None => call.to_owned(),
-    };
-    let seconds = go(probe.seconds);
+    let (call, took) = (name_of_call(probe), duration(probe.seconds));
     match &probe.end {
         End::Hung => Some(not_answered(probe)),
         End::Failed(error) => Some(format!("{call} failed: {error}")),
-        End::Answered => {
-            (probe.seconds > SLOW_CALL_SECONDS).then(|| format!("{call} took {seconds}"))
-        }
+        End::Answered => (probe.seconds > SLOW_CALL_SECONDS).then(|| format!("{call} took {took}")),
     }
 }
 
 fn kubelet(probes: &ProbeFacts) -> Option<String> {
     let at = probes.kubelet.source();
     let health = probes.kubelet.value()?;
-    let is_well = matches!(health.code, Some(200..300));
-    (!is_well).then(|| format!("{at} {}", health.says()))
+    let is_healthy = matches!(health.code, Some(200..300));
+    (!is_healthy).then(|| format!("{at} {}", health.says()))
 }
 
 #[cfg(test)]
@@ -134,29 +123,27 @@ mod tests {
     use crate::facts::host::{CgroupPath, Thread};
     use crate::node::node;
 
-    fn felt(facts: &NodeFacts) -> Option<Finding> {
-        let finding = Finding::new(Cause::DiskSaturated, Confidence::High);
-        if_felt(facts, Some(finding))
+    fn found(facts: &NodeFacts) -> Option<Finding> {
+        with_victims(facts, Finding::new(Cause::DiskSaturated, Confidence::High))
     }
 
     #[track_caller]
     fn says(facts: &NodeFacts, expected: &str) {
-        let finding = felt(facts).unwrap();
+        let finding = found(facts).unwrap();
         assert_eq!(finding.confidence, Confidence::High);
         assert_eq!(finding.evidence, [expected]);
     }
 
     #[test]
-    fn where_everybody_is_served_nothing_is_found() {
+    fn a_machine_whose_calls_are_answered_in_time_has_no_victim() {
         let facts = node("containerd", "1.7.24")
             .answered(Rpc::ContainerStatus, 100, 0.2)
             .kubelet(200, &[]);
-        assert_eq!(felt(&facts.facts()), None);
-        assert_eq!(if_felt(&node("containerd", "1.7.24").facts(), None), None);
+        assert_eq!(found(&facts.facts()), None);
     }
 
     #[test]
-    fn a_call_or_a_kubelet_that_waits_is_named() {
+    fn a_call_or_a_kubelet_that_waits_is_a_victim() {
         let slow = node("containerd", "1.7.24").call(Rpc::ListContainers, Outcome::Ok, 3.2);
         says(&slow.facts(), "ListContainers took 3.2s");
         let hung =
@@ -179,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn a_shim_that_stands_still_in_the_kernel_is_a_victim_and_a_workload_is_none() {
+    fn a_shim_that_is_blocked_in_the_kernel_is_a_victim_and_a_workload_is_not() {
         let blocked_below = |comm: &str, path: &str| {
             let thread = Thread {
                 tid: 700,
@@ -207,25 +194,25 @@ mod tests {
             &blocked("containerd-shim"),
             "containerd-shim (700) waits in io_schedule and did not run between two samples",
         );
-        assert_eq!(felt(&blocked("dd")), None);
+        assert_eq!(found(&blocked("dd")), None);
         let starved = Finding::new(Cause::CpuStarved, Confidence::High);
-        assert_eq!(if_felt(&blocked("containerd-shim"), Some(starved)), None);
-        // What serves a pod from within harms that pod; a shim may be there for the node.
+        assert_eq!(with_victims(&blocked("containerd-shim"), starved), None);
+        // A daemon in a pod serves only that pod; a shim may be there for the node.
         let pod = "/kubepods/pod0e2f4a9c-1111-2222-3333-444455556666";
         for (comm, of_the_node) in [("runc", false), ("dockerd", false), ("conmon", true)] {
-            assert!(felt(&blocked(comm)).is_some(), "{comm}");
-            let below = felt(&blocked_below(comm, pod));
+            assert!(found(&blocked(comm)).is_some(), "{comm}");
+            let below = found(&blocked_below(comm, pod));
             assert_eq!(below.is_some(), of_the_node, "{comm}");
         }
     }
 
     #[test]
-    fn where_the_runtime_may_not_be_asked_it_is_a_suspicion() {
+    fn a_shortage_is_a_suspicion_if_the_runtime_could_not_be_probed() {
         for facts in [
             node("containerd", "1.7.24").refused(NoConnection::Forbidden),
             node("containerd", "1.7.24").unasked(),
         ] {
-            let finding = felt(&facts.facts()).unwrap();
+            let finding = found(&facts.facts()).unwrap();
             assert_eq!(finding.confidence, Confidence::Medium);
             assert!(
                 finding.evidence[0].contains("could not be probed"),
@@ -233,29 +220,29 @@ mod tests {
             );
         }
         let full = node("containerd", "1.7.24").refused(NoConnection::QueueFull);
-        let finding = felt(&full.facts()).unwrap();
+        let finding = found(&full.facts()).unwrap();
         assert_eq!(finding.confidence, Confidence::High);
     }
 
     #[test]
-    fn what_an_idle_machine_would_not_help_is_not_blamed_on_a_busy_one() {
+    fn a_call_that_would_fail_on_an_idle_machine_too_is_no_victim() {
         let gone = node("containerd", "1.7.24").refused(NoConnection::Refused);
-        assert_eq!(felt(&gone.facts()), None);
+        assert_eq!(found(&gone.facts()), None);
         let locked = || {
             node("containerd", "1.7.24")
                 .call(Rpc::ListContainers, Outcome::Hung, 2.0)
                 .status(Rpc::ContainerStatus, "c1", "shop", "web", "app")
         };
-        assert_eq!(felt(&locked().shim(4711, true, &["c1"]).facts()), None);
-        assert!(felt(&locked().shim(4711, false, &["c1"]).facts()).is_some());
+        assert_eq!(found(&locked().shim(4711, true, &["c1"]).facts()), None);
+        assert!(found(&locked().shim(4711, false, &["c1"]).facts()).is_some());
         let runc = locked()
             .shim(4711, false, &["c1"])
             .process(200, 4711, "runc");
-        assert_eq!(felt(&runc.aged(200, 60.0).facts()), None);
+        assert_eq!(found(&runc.aged(200, 60.0).facts()), None);
         let stopped = locked().listener(812, "containerd", 'T');
-        assert_eq!(felt(&stopped.facts()), None);
+        assert_eq!(found(&stopped.facts()), None);
         let status = node("containerd", "1.7.24").call(Rpc::Status, Outcome::Hung, 2.0);
         let waits = status.plugin(70, "terway", 90.0, "unix_stream_read_generic");
-        assert_eq!(felt(&waits.facts()), None);
+        assert_eq!(found(&waits.facts()), None);
     }
 }

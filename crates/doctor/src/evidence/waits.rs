@@ -1,4 +1,4 @@
-//! Threads that are blocked in the kernel, by the cause that this shows.
+//! Threads that are blocked in the kernel, and lines of its log, by the cause that they show.
 
 use analyze::kernel::cause_of_long_wait;
 use analyze::line::rcu::{begins_stall, shows_pause};
@@ -6,64 +6,62 @@ use analyze::rules::{LineSearch, Rules};
 use causes::Cause;
 use causes::finding::Confidence;
 
-use crate::evidence::who::MAX_EXAMPLES;
+use super::phrases::MAX_EXAMPLES;
 use crate::facts::NodeFacts;
 use crate::facts::host::{KernelLine, Process, Thread};
 
 /// A thread that did not run between the two samples.
 pub(crate) struct Wait<'a> {
     pub(crate) process: &'a Process,
-    pub(crate) thread: &'a Thread,
+    thread: &'a Thread,
     pub(crate) function: &'a str,
     pub(crate) confidence: Confidence,
 }
 
 impl Wait<'_> {
-    pub(crate) fn says(&self) -> String {
-        let who = self.process.label();
-        let thread = match self.thread.tid == self.process.pid {
-            true => String::new(),
-            false => format!(", thread {}", self.thread.tid),
-        };
-        blocked_in(&format!("{who}{thread}"), self.function)
+    fn says(&self) -> String {
+        let process = self.process.label();
+        match self.thread.tid {
+            tid if tid == self.process.pid => blocked_in(&process, self.function),
+            tid => blocked_in(&format!("{process}, thread {tid}"), self.function),
+        }
     }
 }
 
 /// The evidence that a process or thread is blocked.
-pub(crate) fn blocked_in(who: &str, function: &str) -> String {
-    format!("{who} waits in {function} and did not run between two samples")
+pub(crate) fn blocked_in(name: &str, function: &str) -> String {
+    format!("{name} waits in {function} and did not run between two samples")
 }
 
 /// The first of these, and how many there are.
-pub(crate) fn examples(waits: &[&Wait]) -> Vec<String> {
+pub(crate) fn examples(waits: &[Wait]) -> Vec<String> {
     let first = waits.iter().take(MAX_EXAMPLES);
-    let mut said: Vec<String> = first.map(|wait| wait.says()).collect();
+    let mut said: Vec<String> = first.map(Wait::says).collect();
     if waits.len() > MAX_EXAMPLES {
         said.push(format!("{} blocked threads in total", waits.len()));
     }
     said
 }
 
-/// Threads that are blocked in a function that shows this cause.
+/// Threads that are blocked in a function that shows this cause, those of processes that serve
+/// containers first.
 pub(crate) fn waits(facts: &NodeFacts, cause: Cause) -> Vec<Wait<'_>> {
-    let waits = facts
-        .host
-        .blocked_threads()
-        .filter_map(|(process, thread)| {
-            let evidence = thread.functions().filter_map(|function| {
-                let (shown, confidence) = cause_of_long_wait(function)?;
-                Some((function, shown, confidence))
-            });
-            // In a stack with several known functions, the one with the highest confidence counts.
-            let (function, shown, confidence) =
-                evidence.max_by_key(|(_, _, confidence)| *confidence)?;
-            (shown == cause).then_some(Wait {
-                process,
-                thread,
-                function,
-                confidence,
-            })
+    let blocked = facts.host.blocked_threads();
+    let waits = blocked.filter_map(|(process, thread)| {
+        let evidence = thread.functions().filter_map(|function| {
+            let (shown, confidence) = cause_of_long_wait(function)?;
+            Some((function, shown, confidence))
         });
+        // In a stack with several known functions, the one with the highest confidence counts.
+        let (function, shown, confidence) =
+            evidence.max_by_key(|(_, _, confidence)| *confidence)?;
+        (shown == cause).then_some(Wait {
+            process,
+            thread,
+            function,
+            confidence,
+        })
+    });
     let mut waits: Vec<Wait> = waits.collect();
     waits.sort_by_key(|wait| !wait.process.serves_containers());
     waits
@@ -73,9 +71,9 @@ pub(crate) fn waits(facts: &NodeFacts, cause: Cause) -> Vec<Wait<'_>> {
 pub(crate) fn unseen(facts: &NodeFacts) -> Option<String> {
     let mut blocked = facts.host.blocked_threads();
     let (process, _) = blocked.find(|(_, thread)| thread.functions().next().is_none())?;
+    let label = process.label();
     Some(format!(
-        "{} is blocked in the kernel; the function could not be read",
-        process.label()
+        "{label} is blocked in the kernel; the function could not be read"
     ))
 }
 
@@ -106,21 +104,15 @@ pub(crate) fn kernel_lines(facts: &NodeFacts, cause: Cause) -> Vec<Said<'_>> {
                 .find(|line| begins_stall(line) || shows_pause(line))
                 .is_some_and(shows_pause)
     };
-    let said = lines
-        .iter()
-        .enumerate()
-        .filter(|(at, _)| !begins_pause(*at));
-    let said = said.filter_map(|(_, line)| {
+    let said = lines.iter().enumerate().filter_map(|(at, line)| {
         let found = LineSearch::active().find(line.text.as_bytes());
         let rules = found
             .rules
             .iter()
             .map(|index| &Rules::active().lines[*index]);
-        let confidence = rules
-            .filter(|of| of.cause == cause)
-            .map(|of| of.rule.confidence)
-            .max()?;
-        Some(Said { line, confidence })
+        let of_cause = rules.filter(|of| of.cause == cause);
+        let confidence = of_cause.map(|of| of.rule.confidence).max()?;
+        (!begins_pause(at)).then_some(Said { line, confidence })
     });
     said.collect()
 }
@@ -128,9 +120,7 @@ pub(crate) fn kernel_lines(facts: &NodeFacts, cause: Cause) -> Vec<Said<'_>> {
 /// The first of these lines, with the highest confidence of all.
 pub(crate) fn kernel_says(facts: &NodeFacts, cause: Cause) -> Option<(Confidence, Vec<String>)> {
     let said = kernel_lines(facts, cause);
-    let sure = said.iter().map(|said| said.confidence).max()?;
-    Some((
-        sure,
-        said.iter().take(MAX_EXAMPLES).map(Said::says).collect(),
-    ))
+    let confidence = said.iter().map(|said| said.confidence).max()?;
+    let first = said.iter().take(MAX_EXAMPLES).map(Said::says);
+    Some((confidence, first.collect()))
 }

@@ -1,15 +1,15 @@
 //! The kubelet cannot report: its API server does not answer, or the clocks differ.
 
 use causes::Cause;
-use causes::finding::{Confidence, Culprit, Finding, headline};
+use causes::finding::{Confidence, Finding, headline};
 
 use super::Opinion;
-use super::opinion::finding;
+use super::opinion::of_machine;
 use crate::evidence::lack::lack;
 use crate::facts::NodeFacts;
 use crate::facts::host::{ApiAnswer, ApiServer, Lease};
 
-/// A certificate may be taken for expired, and a token for not valid yet, from about here on.
+/// From about this difference on, a valid certificate or token may be rejected as expired or not yet valid.
 const CLOCKS_DIFFER_SECONDS: u64 = 60;
 
 pub(super) fn judge(facts: &NodeFacts) -> Opinion {
@@ -79,8 +79,7 @@ fn clocks_differ(server: &ApiServer) -> Option<Finding> {
 }
 
 fn found(confidence: Confidence, sentence: String, shown: String, advice: String) -> Finding {
-    let cause = Cause::ApiServerUnreachable;
-    let mut found = finding(cause, confidence, Culprit::default(), vec![shown]);
+    let mut found = of_machine(Cause::ApiServerUnreachable, confidence, vec![shown]);
     found.sentence = headline(&sentence);
     found.advising(advice)
 }
@@ -113,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_answers_is_no_finding_unless_the_clocks_differ() {
+    fn an_api_server_that_answers_is_no_finding_unless_the_clocks_differ() {
         let clock = |seconds| {
             let is_ahead = false;
             Some(ClockDifference { is_ahead, seconds })
@@ -130,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_answers_with_an_error_of_its_own_is_suspected() {
+    fn an_api_server_that_answers_with_a_server_error_is_suspected() {
         let mut facts = answering(ApiAnswer::Answered, None);
         let mut with = |status| {
             if let Fact::Known { value, .. } = &mut facts.host.api_server {
@@ -156,8 +155,8 @@ mod tests {
     }
 
     #[test]
-    fn one_that_was_not_requested_is_not_judged() {
+    fn an_api_server_that_was_not_called_is_not_judged() {
         let facts = node("containerd", "1.7.24").facts();
-        assert!(matches!(judge(&facts), Opinion::CannotTell(_)));
+        assert!(matches!(judge(&facts), Opinion::Unknown(_)));
     }
 }

@@ -2,12 +2,12 @@
 //! waits.
 
 use causes::Cause;
-use causes::finding::{Confidence, Culprit};
+use causes::finding::{Confidence, Culprit, Finding};
 
 use super::Opinion;
-use super::opinion::finding;
+use super::opinion::{advised, finding};
+use crate::evidence::culprit;
 use crate::evidence::lack::{lack, lack_of_processes};
-use crate::evidence::owner::culprit;
 use crate::facts::NodeFacts;
 use crate::facts::host::{HostFacts, Ping, Process, Reach};
 use crate::limits::BUSY_CPU_SHARE;
@@ -21,55 +21,41 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     if init.comm != "systemd" {
         return Opinion::Clear;
     }
-    let daemon = host
-        .all_processes()
-        .iter()
-        .find(|process| process.comm.starts_with("dbus-"));
-    let found = match trouble(host) {
-        Some((confidence, says)) => {
-            let bus = match daemon {
-                Some(daemon) => format!(
-                    "the bus daemon is {}, in state {}",
-                    daemon.label(),
-                    daemon.state
-                ),
-                None => "no bus daemon is running".to_owned(),
-            };
-            let who = daemon.map_or_else(Culprit::default, culprit);
-            let open = host.sockets.value().and_then(|sockets| {
-                let open = sockets.connections_to(host.bus.reach.source())?;
-                Some(format!("{open} connections to the bus are open"))
-            });
-            let advice = match (host.bus.reach.value(), daemon) {
-                (Some(Reach::Refused), _) => Some(
-                    "start the bus with `systemctl start dbus`, then restart the kubelet"
-                        .to_owned(),
-                ),
-                (_, Some(daemon)) if daemon.is_stopped() => Some(format!(
-                    "run `kill -CONT {0}` to resume {1} ({0})",
-                    daemon.pid, daemon.comm
-                )),
-                _ => None,
-            };
-            let evidence = [says, bus].into_iter().chain(open).collect();
-            Some((confidence, who, evidence, advice))
-        }
-        None => {
-            let advice = init
-                .is_stopped()
-                .then(|| "run `kill -CONT 1` to resume systemd".to_owned());
-            unresponsive(host, init)
-                .map(|(confidence, says)| (confidence, culprit(init), vec![says], advice))
-        }
-    };
-    let found = found.map(|(confidence, who, evidence, advice)| {
-        let found = finding(Cause::BusUnavailable, confidence, who, evidence);
-        match advice {
-            Some(advice) => found.advising(advice),
-            None => found,
-        }
-    });
+    let found = of_bus(host).or_else(|| unresponsive(host, init));
     Opinion::of(found, [lack(&host.bus.reach), lack(&host.bus.owner)])
+}
+
+/// The bus cannot be reached, or systemd is not on it.
+fn of_bus(host: &HostFacts) -> Option<Finding> {
+    let (confidence, says) = trouble(host)?;
+    let mut processes = host.all_processes().iter();
+    let daemon = processes.find(|process| process.comm.starts_with("dbus-"));
+    let daemon_says = match daemon {
+        Some(daemon) => format!(
+            "the bus daemon is {}, in state {}",
+            daemon.label(),
+            daemon.state
+        ),
+        None => "no bus daemon is running".to_owned(),
+    };
+    let mut evidence = vec![says, daemon_says];
+    evidence.extend(host.sockets.value().and_then(|sockets| {
+        let open = sockets.connections_to(host.bus.reach.source())?;
+        Some(format!("{open} connections to the bus are open"))
+    }));
+    let advice = match (host.bus.reach.value(), daemon) {
+        (Some(Reach::Refused), _) => {
+            Some("start the bus with `systemctl start dbus`, then restart the kubelet".to_owned())
+        }
+        (_, Some(daemon)) if daemon.is_stopped() => Some(format!(
+            "run `kill -CONT {0}` to resume {1} ({0})",
+            daemon.pid, daemon.comm
+        )),
+        _ => None,
+    };
+    let culprit = daemon.map_or_else(Culprit::default, culprit::of_process);
+    let found = finding(Cause::BusUnavailable, confidence, culprit, evidence);
+    Some(advised(found, advice))
 }
 
 fn trouble(host: &HostFacts) -> Option<(Confidence, String)> {
@@ -102,25 +88,26 @@ fn trouble(host: &HostFacts) -> Option<(Confidence, String)> {
 
 /// systemd owns its name but answers neither on the bus nor on its private socket, without
 /// being busy: it is stopped, has frozen, or waits in the kernel.
-fn unresponsive(host: &HostFacts, init: &Process) -> Option<(Confidence, String)> {
+fn unresponsive(host: &HostFacts, init: &Process) -> Option<Finding> {
     let is_overdue = |ping: Option<&Ping>| matches!(ping, Some(Ping::Silent { .. }));
-    let stopped = matches!(init.state, 'D' | 'T' | 't' | 'Z');
-    let idle = init.cpu_share.is_none_or(|share| share < BUSY_CPU_SHARE);
-    if !is_overdue(host.bus.ping.value()) || !idle {
+    let is_idle = init.cpu_share.is_none_or(|share| share < BUSY_CPU_SHARE);
+    if !is_overdue(host.bus.ping.value()) || !is_idle {
         return None;
     }
-    let confidence = match (is_overdue(host.bus.private.value()), stopped) {
+    let cannot_run = matches!(init.state, 'D' | 'T' | 't' | 'Z');
+    let confidence = match (is_overdue(host.bus.private.value()), cannot_run) {
         (true, true) => Confidence::Certain,
         (true, false) | (false, true) => Confidence::High,
         (false, false) => return None,
     };
     let wchan = init.wchan.as_deref().map(|wchan| format!(", in {wchan}"));
-    Some((
-        confidence,
-        format!(
-            "process 1 owns org.freedesktop.systemd1 but does not answer; it is in state {}{}",
-            init.state,
-            wchan.unwrap_or_default()
-        ),
-    ))
+    let evidence = vec![format!(
+        "process 1 owns org.freedesktop.systemd1 but does not answer; it is in state {}{}",
+        init.state,
+        wchan.unwrap_or_default()
+    )];
+    let culprit = culprit::of_process(init);
+    let found = finding(Cause::BusUnavailable, confidence, culprit, evidence);
+    let resume = "run `kill -CONT 1` to resume systemd";
+    Some(advised(found, init.is_stopped().then(|| resume.to_owned())))
 }

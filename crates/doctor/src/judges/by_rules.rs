@@ -4,12 +4,12 @@
 use analyze::evidence::Evidence;
 use analyze::rules::Rules;
 use causes::Cause;
-use causes::finding::{Confidence, Culprit, Finding};
+use causes::finding::{Confidence, Finding};
 
 use super::Opinion;
-use super::opinion::finding;
+use super::opinion::{advised, finding};
+use crate::evidence::culprit;
 use crate::evidence::lack::{lack, lack_of_processes};
-use crate::evidence::owner::culprit;
 use crate::evidence::tables::{Tables, tables};
 use crate::evidence::waits::{examples, kernel_says, unseen, waits};
 use crate::facts::NodeFacts;
@@ -26,7 +26,8 @@ pub(super) fn judge(facts: &NodeFacts, cause: Cause) -> Opinion {
         match findings.first_mut() {
             Some(first) => {
                 first.evidence.extend(shown.evidence);
-                surer(first, shown.confidence);
+                first.confidence = first.confidence.max(shown.confidence);
+                first.verdict = first.confidence.verdict();
             }
             None => findings.push(shown),
         }
@@ -37,7 +38,7 @@ pub(super) fn judge(facts: &NodeFacts, cause: Cause) -> Opinion {
 /// A finding for each culprit.
 fn of_evidence(cause: Cause, evidence: impl Iterator<Item = Evidence>) -> Vec<Finding> {
     let mut evidence: Vec<Evidence> = evidence.collect();
-    // The surest says what the finding says and advises.
+    // The sentence and the advice of a finding are those of the evidence with the highest confidence.
     evidence.sort_by_key(|evidence| (evidence.is_beside, std::cmp::Reverse(evidence.confidence)));
     let mut findings: Vec<Finding> = Vec::new();
     for evidence in evidence {
@@ -46,31 +47,20 @@ fn of_evidence(cause: Cause, evidence: impl Iterator<Item = Evidence>) -> Vec<Fi
             Some(known) => known.evidence.push(evidence.says),
             None if evidence.is_beside => {}
             None => {
-                let found = finding(
-                    cause,
-                    evidence.confidence,
-                    evidence.culprit,
-                    vec![evidence.says],
-                );
                 let found = Finding {
                     sentence: evidence.headline.unwrap_or_default(),
-                    ..found
+                    culprit: evidence.culprit,
+                    evidence: vec![evidence.says],
+                    ..Finding::new(cause, evidence.confidence)
                 };
-                findings.push(match evidence.advice {
-                    Some(advice) => found.advising(advice),
-                    None => found,
-                });
+                findings.push(advised(found, evidence.advice));
             }
         }
     }
     findings
 }
 
-fn surer(finding: &mut Finding, confidence: Confidence) {
-    finding.confidence = finding.confidence.max(confidence);
-    finding.verdict = finding.confidence.verdict();
-}
-
+/// What threads that wait in the kernel, and the kernel's log, show.
 fn by_kernel(facts: &NodeFacts, cause: Cause) -> Option<Finding> {
     let waits = waits(facts, cause);
     let said = kernel_says(facts, cause);
@@ -85,25 +75,25 @@ fn by_kernel(facts: &NodeFacts, cause: Cause) -> Option<Finding> {
         (Some(_), Some(Confidence::High)) => Some(Confidence::Certain),
         (by_waits, by_log) => by_waits.max(by_log),
     }?;
-    let mut evidence = examples(&waits.iter().collect::<Vec<_>>());
+    let mut evidence = examples(&waits);
     evidence.extend(said.into_iter().flat_map(|(_, lines)| lines));
-    let first = waits.first();
-    let who = first.map_or_else(Culprit::default, |wait| culprit(wait.process));
-    Some(finding(cause, confidence, who, evidence))
+    let first = waits.first().map(|wait| culprit::of_process(wait.process));
+    let culprit = first.unwrap_or_default();
+    Some(finding(cause, confidence, culprit, evidence))
 }
 
-/// Why the cause may not be seen.
+/// Why evidence of the cause may be missing.
 fn missing(facts: &NodeFacts, cause: Cause, tables: Option<Tables>) -> [Option<String>; 3] {
     let host = &facts.host;
     match tables {
-        // The kernel only adds to what they show.
+        // The kernel only adds to what the tables show.
         Some(tables) => [tables.lack, None, None],
         None if Rules::active().asks_the_kernel(cause) => [
             lack_of_processes(host),
             lack(&host.kernel_log),
             unseen(facts),
         ],
-        // What the kernel does not show, only the logs do.
+        // Only the logs show the other causes.
         None => [lack(&host.logs), None, None],
     }
 }
@@ -140,7 +130,7 @@ mod tests {
         assert!(finding.advice[0].starts_with(command), "{finding:?}");
         assert!(finding.evidence[0].contains("(7 in total)"), "{finding:?}");
         assert_eq!(execs(Some("1.3.6")), Opinion::Clear);
-        assert!(matches!(execs(None), Opinion::CannotTell(why) if why.contains("runc (200)")));
+        assert!(matches!(execs(None), Opinion::Unknown(why) if why.contains("runc (200)")));
     }
 
     #[test]
@@ -165,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn ids_that_are_nearly_used_up_are_certain_and_more_evidence_stands_beside() {
+    fn ids_that_are_nearly_used_up_are_certain_and_further_evidence_is_added() {
         let mut facts = node("containerd", "1.7.24").facts();
         let groups = MemoryCgroups {
             counted: 61_000,

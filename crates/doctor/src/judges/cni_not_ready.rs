@@ -1,30 +1,29 @@
-//! The runtime says that the pod network is not ready.
+//! The runtime reports that the pod network is not ready.
 
 use causes::Cause;
-use causes::finding::{Confidence, Culprit, Finding, MAX_HEADLINE};
+use causes::finding::{Confidence, Finding, MAX_HEADLINE};
 use pleg::runtime::Condition;
 
 use super::Opinion;
-use super::opinion::finding;
+use super::opinion::of_machine;
+use crate::evidence::kubelet;
 use crate::facts::NodeFacts;
-use crate::facts::host::Process;
 
 pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     let probes = &facts.probes;
     match (probes.unmet("NetworkReady"), &probes.conditions) {
         (Some(condition), _) => Opinion::Found(vec![not_ready(facts, condition)]),
         (None, Some(_)) => Opinion::Clear,
-        (None, None) => Opinion::CannotTell("the runtime did not report its conditions".to_owned()),
+        (None, None) => Opinion::unknown("the runtime did not report its conditions"),
     }
 }
 
 fn not_ready(facts: &NodeFacts, condition: &Condition) -> Finding {
     let why = [&*condition.reason, &*condition.message].join(": ");
     // Without a kubelet, a pod network may not be needed.
-    let mut processes = facts.host.all_processes().iter();
-    let confidence = match processes.any(Process::is_kubelet) {
-        true => Confidence::High,
-        false => Confidence::Medium,
+    let confidence = match kubelet(&facts.host) {
+        Some(_) => Confidence::High,
+        None => Confidence::Medium,
     };
     let mut evidence = vec![format!("the condition NetworkReady is false: {why}")];
     if let Some(networks) = facts.host.cni.value() {
@@ -36,12 +35,11 @@ fn not_ready(facts: &NodeFacts, condition: &Condition) -> Finding {
             }
         });
     }
-    let mut found = finding(Cause::CniNotReady, confidence, Culprit::default(), evidence);
-    let sentences =
-        [&*why, &*condition.message].map(|why| format!("the pod network is not ready ({why})"));
-    let mut sentences = sentences.into_iter();
-    let fits = |sentence: &String| sentence.chars().count() <= MAX_HEADLINE;
-    let sentence = sentences.find(fits);
+    let mut found = of_machine(Cause::CniNotReady, confidence, evidence);
+    let mut sentences = [&*why, &*condition.message]
+        .into_iter()
+        .map(|why| format!("the pod network is not ready ({why})"));
+    let sentence = sentences.find(|sentence| sentence.chars().count() <= MAX_HEADLINE);
     found.sentence = sentence.unwrap_or_else(|| "the pod network is not ready".to_owned());
     found
 }
@@ -67,6 +65,6 @@ mod tests {
         let mut facts = node("containerd", "1.7.24").facts();
         assert_eq!(judge(&facts), Opinion::Clear);
         facts.probes.conditions = None;
-        assert!(matches!(judge(&facts), Opinion::CannotTell(_)));
+        assert!(matches!(judge(&facts), Opinion::Unknown(_)));
     }
 }

@@ -7,8 +7,9 @@ use causes::finding::{Confidence, Culprit, Finding};
 use cri::Rpc;
 
 use super::Opinion;
-use crate::evidence::plugins::{OLD, Plugin, plugins};
-use crate::evidence::who::{go, of_pod};
+use crate::evidence::culprit;
+use crate::evidence::phrases::{MAX_EXAMPLES, age, name_of_pod, whole_seconds, with_state};
+use crate::evidence::plugins::{OLD_SECONDS, Plugin, plugins};
 use crate::facts::NodeFacts;
 use crate::facts::host::Process;
 use crate::facts::probes::Outcome;
@@ -17,81 +18,54 @@ use crate::facts::probes::Outcome;
 const HUNG_SECONDS: f64 = 60.0;
 /// A node does not start more pods than this at once.
 const MAX_PLUGINS: usize = 20;
-/// How many of the pods that wait are named.
-const MAX_NAMED: usize = 5;
 
 /// The symptom: plugin processes that are old, or many.
 pub(super) fn judge(facts: &NodeFacts) -> Opinion {
-    match plugins(facts) {
-        Ok(plugins) => of_plugins(facts, &plugins),
-        Err(why) => Opinion::CannotTell(why),
-    }
+    let plugins = match plugins(facts) {
+        Ok(plugins) => plugins,
+        Err(why) => return Opinion::Unknown(why),
+    };
+    let old: Vec<&Plugin> = plugins.iter().filter(|plugin| plugin.is_old()).collect();
+    Opinion::of(of_old(facts, &old), [])
 }
 
-fn of_plugins(facts: &NodeFacts, plugins: &[Plugin]) -> Opinion {
-    let oldest = plugins
-        .iter()
-        .max_by(|a, b| a.process.age_seconds.total_cmp(&b.process.age_seconds));
-    let age = oldest.map_or(0.0, |oldest| oldest.process.age_seconds);
-    let waiting = plugins.iter().filter(|at| at.process.age_seconds >= OLD);
-    let pods: BTreeSet<String> = waiting
-        .clone()
-        .filter_map(|at| at.process.plugin_of.as_ref().map(of_pod))
-        .collect();
-    let old = waiting.count();
-    let confidence = match (age, old) {
-        _ if age >= HUNG_SECONDS || old > MAX_PLUGINS => Confidence::High,
-        _ if old > 0 => Confidence::Medium,
-        _ => return Opinion::Clear,
-    };
-    let Some(oldest) = oldest else {
-        return Opinion::Clear;
+fn of_old(facts: &NodeFacts, old: &[&Plugin]) -> Option<Finding> {
+    let by_age =
+        |a: &&&Plugin, b: &&&Plugin| a.process.age_seconds.total_cmp(&b.process.age_seconds);
+    let oldest = old.iter().max_by(by_age)?;
+    let process = oldest.process;
+    let is_hung = process.age_seconds >= HUNG_SECONDS || old.len() > MAX_PLUGINS;
+    let confidence = match is_hung {
+        true => Confidence::High,
+        false => Confidence::Medium,
     };
     let mut finding = Finding::new(Cause::CniPluginHang, confidence);
-    let name = &oldest.process.comm;
-    finding.sentence = match old {
+    let (name, label, age) = (&process.comm, process.label(), age(process));
+    finding.sentence = match old.len() {
         1 => {
-            let of = oldest.process.plugin_of.as_ref();
-            let of = of.map(|pod| format!(" of {}", of_pod(pod)));
+            let pod = process.plugin_of.as_ref();
+            let of_pod = pod.map_or(String::new(), |pod| format!(" of {}", name_of_pod(pod)));
             format!(
-                "the CNI plugin {}{} has been running for {} and has not returned",
-                oldest.process.label(),
-                of.unwrap_or_default(),
-                whole(age)
+                "the CNI plugin {label}{of_pod} has been running for {age} and has not returned"
             )
         }
-        _ => format!(
-            "{old} CNI plugins have not returned; the oldest, {}, has been running for {}",
-            oldest.process.label(),
-            whole(age)
+        count => format!(
+            "{count} CNI plugins have not returned; the oldest, {label}, has been running for {age}"
         ),
     };
-    finding.culprit = Culprit {
-        pid: Some(oldest.process.pid),
-        process: Some(name.clone()),
-        pod: oldest.process.plugin_of.clone(),
+    let pod = Culprit {
+        pod: process.plugin_of.clone(),
         ..Culprit::default()
     };
+    finding.culprit = culprit::with_process(pod, process);
     let waits_for = waits_for(facts, oldest);
     finding.evidence = evidence(oldest, &waits_for);
-    if old > 1 {
-        let many = format!(
-            "{old} plugins have been running for {} or longer",
-            whole(OLD)
-        );
+    if old.len() > 1 {
+        let (count, limit) = (old.len(), whole_seconds(OLD_SECONDS));
+        let many = format!("{count} plugins have been running for {limit} or longer");
         finding.evidence.push(many);
     }
-    if !pods.is_empty() {
-        let named: Vec<&str> = pods.iter().take(MAX_NAMED).map(String::as_str).collect();
-        let more = match pods.len().saturating_sub(MAX_NAMED) {
-            0 => String::new(),
-            more => format!(" and {more} more"),
-        };
-        let named = named.join(", ");
-        finding
-            .evidence
-            .push(format!("waiting for them: {named}{more}"));
-    }
+    finding.evidence.extend(waiting_pods(old));
     if facts.probes.outcome(Rpc::Status) == Some(Outcome::Hung) {
         finding.evidence.push(
             "the runtime's Status call hangs as well, because it waits for the plugin; the \
@@ -100,28 +74,36 @@ fn of_plugins(facts: &NodeFacts, plugins: &[Plugin]) -> Opinion {
         );
     }
     finding.advise_first(match waits_for {
-        WaitsFor::Agent {
-            agent: Some(agent), ..
-        } => format!(
-            "restart {}, the agent of {name}: {name} waits for its response",
-            agent.label()
-        ),
-        WaitsFor::Agent { at, .. } => {
-            format!("restart the agent that listens on {at}: {name} waits for its response")
+        WaitsFor::Agent { at, agent } => {
+            let agent = match agent {
+                Some(agent) => format!("{}, the agent of {name}", agent.label()),
+                None => format!("the agent that listens on {at}"),
+            };
+            format!("restart {agent}: {name} waits for its response")
         }
         WaitsFor::SomeAgent => {
             format!("restart the agent of {name}: {name} waits for its response")
         }
         WaitsFor::Kernel => format!(
-            "check whether other network commands (`ip link`) hang too; if not, kill {name} ({})",
-            oldest.process.pid
+            "check whether other network commands (`ip link`) hang too; if not, kill {label}"
         ),
-        WaitsFor::Unknown => format!(
-            "find out what {name} ({}) waits for; pods can start and stop again once it exits",
-            oldest.process.pid
-        ),
+        WaitsFor::Unknown => {
+            format!("find out what {label} waits for; pods can start and stop again once it exits")
+        }
     });
-    Opinion::Found(vec![finding])
+    Some(finding)
+}
+
+/// The first of the pods for which these plugins were started.
+fn waiting_pods(old: &[&Plugin]) -> Option<String> {
+    let pods = old.iter().filter_map(|it| it.process.plugin_of.as_ref());
+    let pods: BTreeSet<String> = pods.map(name_of_pod).collect();
+    let named: Vec<&str> = pods.iter().take(MAX_EXAMPLES).map(String::as_str).collect();
+    let more = match pods.len() - named.len() {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    (!pods.is_empty()).then(|| format!("waiting for them: {}{more}", named.join(", ")))
 }
 
 /// What a plugin, or its youngest descendant, waits for.
@@ -157,48 +139,38 @@ fn waits_for<'a>(facts: &'a NodeFacts, plugin: &Plugin<'a>) -> WaitsFor<'a> {
 }
 
 fn evidence(oldest: &Plugin, waits_for: &WaitsFor) -> Vec<String> {
-    let mut evidence = vec![format!(
-        "{} {}; it has been running for {}",
-        oldest.process.label(),
-        oldest.process.doing(),
-        whole(oldest.process.age_seconds)
-    )];
+    let (state, age) = (with_state(oldest.process), age(oldest.process));
+    let mut evidence = vec![format!("{state}; it has been running for {age}")];
     evidence.extend(oldest.waits_for.map(|below| {
-        let (who, doing) = (below.label(), below.doing());
-        format!("it waits for {who}, which {doing}")
+        let (label, doing) = (below.label(), below.doing());
+        format!("it waits for {label}, which {doing}")
     }));
-    match waits_for {
+    let said = match waits_for {
         WaitsFor::Agent {
             at,
             agent: Some(agent),
         } => {
+            let label = agent.label();
             evidence.push(format!(
-                "it is connected to {} at {at}, which has not responded",
-                agent.label()
+                "it is connected to {label} at {at}, which has not responded"
             ));
-            let stuck = agent.waits().find(|place| is_network(place));
-            evidence.extend(stuck.map(|place| {
-                format!(
-                    "a thread of {} waits in {place}, a network function of the kernel",
-                    agent.label()
-                )
-            }));
+            let place = agent.waits().find(|place| is_network(place));
+            place.map(|place| {
+                format!("a thread of {label} waits in {place}, a network function of the kernel")
+            })
         }
-        WaitsFor::Agent { at, agent: None } => {
-            evidence.push(format!(
-                "it is connected to {at} and has received no response"
-            ));
-        }
+        WaitsFor::Agent { at, agent: None } => Some(format!(
+            "it is connected to {at} and has received no response"
+        )),
         WaitsFor::SomeAgent => {
-            evidence.push("it waits for a response on a unix socket, from its agent".to_owned());
+            Some("it waits for a response on a unix socket, from its agent".to_owned())
         }
         WaitsFor::Kernel => {
-            evidence.push(
-                "it waits for the kernel's network: for a netlink response or a lock".to_owned(),
-            );
+            Some("it waits for the kernel's network: for a netlink response or a lock".to_owned())
         }
-        WaitsFor::Unknown => {}
-    }
+        WaitsFor::Unknown => None,
+    };
+    evidence.extend(said);
     evidence
 }
 
@@ -215,16 +187,8 @@ fn reads(process: &Process) -> WaitsFor<'static> {
 
 /// A netlink response, the lock behind it, or the lock of xtables.
 fn is_network(function: &str) -> bool {
-    function.contains("netlink")
-        || function.contains("rtnl")
-        || matches!(
-            function,
-            "__skb_wait_for_more_packets" | "flock_lock_inode_wait"
-        )
-}
-
-fn whole(seconds: f64) -> pleg_text::GoDuration {
-    go(seconds.floor())
+    let locks = ["__skb_wait_for_more_packets", "flock_lock_inode_wait"];
+    function.contains("netlink") || function.contains("rtnl") || locks.contains(&function)
 }
 
 #[cfg(test)]
@@ -314,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn plugins_of_a_node_that_starts_pods_are_young() {
+    fn young_plugins_are_no_finding() {
         assert_eq!(judge(&node("containerd", "1.7.24").facts()), Opinion::Clear);
         let facts = node("containerd", "1.7.24").plugin(70, "calico", 1.5, "futex_wait_queue_me");
         assert_eq!(judge(&facts.facts()), Opinion::Clear);

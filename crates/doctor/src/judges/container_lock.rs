@@ -5,11 +5,12 @@ use causes::finding::{Confidence, Finding};
 use cri::Rpc;
 
 use super::Opinion;
+use crate::evidence::culprit;
 use crate::evidence::lack::NOT_ANSWERED;
+use crate::evidence::phrases::{duration, stacks, subject};
 use crate::evidence::remedy::{blame, blame_runc, look_for};
 use crate::evidence::runc::stuck_runcs;
-use crate::evidence::shims::{Shim, serving, shims, stopped_of_pod};
-use crate::evidence::who::{culprit, go, stacks, subject};
+use crate::evidence::shims::{Shim, serving, shims, stopped_conmon_of_pod};
 use crate::facts::NodeFacts;
 use crate::facts::host::Process;
 use crate::facts::probes::{MAX_SINGLED_OUT, Outcome, Probe, ProbeFacts};
@@ -18,34 +19,27 @@ use crate::facts::probes::{MAX_SINGLED_OUT, Outcome, Probe, ProbeFacts};
 pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     let probes = &facts.probes;
     match probes.outcome(Rpc::ListContainers) {
-        None => return Opinion::CannotTell("ListContainers was not called".to_owned()),
-        Some(Outcome::Refused) => {
-            return Opinion::CannotTell("the runtime cannot be reached".to_owned());
-        }
+        None => return Opinion::unknown("ListContainers was not called"),
+        Some(Outcome::Refused) => return Opinion::unknown("the runtime cannot be reached"),
         // If no call is answered, the runtime as a whole is the cause.
-        Some(_) if !probes.may_blame_one() => {
-            return Opinion::CannotTell(NOT_ANSWERED.to_owned());
-        }
+        Some(_) if !probes.may_blame_one() => return Opinion::unknown(NOT_ANSWERED),
         // On containerd, this is the status lock, which is another cause.
         Some(Outcome::Hung) if probes.may_be_containerd() => return Opinion::Clear,
         Some(_) => {}
     }
     let mut hung = probes.singled_out(Rpc::ContainerStatus);
     hung.extend(sandboxes(probes, &hung));
-    if hung.is_empty() {
-        return Opinion::Clear;
-    }
     let shims = shims(facts).unwrap_or_default();
     let runcs = match probes.may_be_containerd() {
         true => Vec::new(),
         false => stuck_runcs(facts),
     };
     let findings = hung.into_iter().map(|probe| {
-        let stopped = || stopped_of_pod(&shims, probe).filter(|_| is_sandbox(probe));
+        let stopped = || stopped_conmon_of_pod(&shims, probe).filter(|_| is_sandbox(probe));
         let shim = stopped().or_else(|| serving(&shims, probe));
         of_one(facts, probe, shim, &runcs)
     });
-    Opinion::Found(findings.collect())
+    Opinion::of(findings, [])
 }
 
 /// Sandboxes whose status hangs. containerd calls a shim for it, which is another cause; other
@@ -76,9 +70,7 @@ fn of_one(facts: &NodeFacts, probe: &Probe, shim: Option<&Shim>, runcs: &[&Proce
         true => Confidence::Medium,
         false => Confidence::High,
     };
-    let mut finding = Finding::new(Cause::ContainerLock, confidence);
-    finding.culprit = culprit(probe, shim);
-    let who = subject(probe);
+    let subject = subject(probe);
     let why = match (stopped, runcs) {
         (Some(shim), _) => format!("its {} is stopped", shim.named()),
         (None, [runc]) if runc.is_stopped() => {
@@ -86,11 +78,15 @@ fn of_one(facts: &NodeFacts, probe: &Probe, shim: Option<&Shim>, runcs: &[&Proce
         }
         _ => "its lock is held, and every call for it waits".to_owned(),
     };
-    finding.sentence = format!("status calls for {who} hang: {why}");
+    let mut finding = Finding {
+        culprit: culprit::of_hung_call(probe, shim),
+        sentence: format!("status calls for {subject} hang: {why}"),
+        ..Finding::new(Cause::ContainerLock, confidence)
+    };
     finding.evidence.push(format!(
-        "{} of {who} has not answered for {}, while {}{}",
+        "{} of {subject} has not answered for {}, while {}{}",
         probe.call.name(),
-        go(probe.seconds),
+        duration(probe.seconds),
         others(probes, probe.call),
         probe.source()
     ));
@@ -106,8 +102,7 @@ fn of_one(facts: &NodeFacts, probe: &Probe, shim: Option<&Shim>, runcs: &[&Proce
         Some(shim) if stopped.is_some() || runcs.is_empty() => blame(&mut finding, shim, facts),
         _ if !runcs.is_empty() => {
             if let [runc] = runcs {
-                finding.culprit.pid = Some(runc.pid);
-                finding.culprit.process = Some(runc.comm.clone());
+                finding.culprit = culprit::with_process(finding.culprit, runc);
             }
             blame_runc(&mut finding, runcs, facts);
         }
@@ -117,16 +112,12 @@ fn of_one(facts: &NodeFacts, probe: &Probe, shim: Option<&Shim>, runcs: &[&Proce
 }
 
 fn others(probes: &ProbeFacts, call: Rpc) -> String {
-    match &probes.agent {
-        Some(_) => "all other pods are up to date".to_owned(),
-        None => {
-            let cost = probes.cost(call);
-            let others = cost.map_or(0, |cost| cost.count);
-            match others {
-                1 => "the call for one other was answered".to_owned(),
-                _ => format!("the calls for {others} others were answered"),
-            }
-        }
+    if probes.agent.is_some() {
+        return "all other pods are up to date".to_owned();
+    }
+    match probes.cost(call).map_or(0, |cost| cost.count) {
+        1 => "the call for one other was answered".to_owned(),
+        others => format!("the calls for {others} others were answered"),
     }
 }
 
@@ -153,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn of_containerd_no_such_lock_is_known_so_it_is_suspected() {
+    fn containerd_has_no_such_lock_that_is_known_so_it_is_only_suspected() {
         let facts = node("containerd", "2.1.9")
             .status(Rpc::ContainerStatus, "c1", "shop", "web", "app")
             .answered(Rpc::ContainerStatus, 7, 0.002);
@@ -164,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn where_no_other_status_is_answered_no_container_is_named() {
+    fn no_container_is_blamed_if_no_other_status_is_answered() {
         let facts = node("cri-o", "1.29.13")
             .status(Rpc::ContainerStatus, "c1", "shop", "web", "app")
             .status(Rpc::ContainerStatus, "c2", "shop", "web", "log");
@@ -172,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_answers_and_the_status_lock_are_not_this() {
+    fn a_node_that_answers_and_the_status_lock_are_no_finding() {
         assert_eq!(judge(&node("cri-o", "1.29.13").facts()), Opinion::Clear);
         let facts = node("containerd", "1.7.24")
             .call(Rpc::ListContainers, Outcome::Hung, 2.0)
@@ -189,9 +180,9 @@ mod tests {
             .answered(Rpc::PodSandboxStatus, 7, 0.002)
     }
 
-    /// The advice is to resume this process, and to kill none.
+    /// Asserts that the advice is to resume this process, and to kill none.
     #[track_caller]
-    fn lets_go_on(finding: &Finding, pid: u32) {
+    fn is_to_be_resumed(finding: &Finding, pid: u32) {
         assert_eq!(finding.culprit.pid, Some(pid), "{finding:?}");
         assert!(finding.advice[0].contains(&format!("kill -CONT {pid}")));
         let advice = finding.advice.join("\n");
@@ -205,7 +196,7 @@ mod tests {
             .status(Rpc::PodSandboxStatus, "s1", "shop", "web", "");
         let findings = found(judge(&facts.facts()));
         assert_eq!(findings.len(), 1);
-        lets_go_on(&findings[0], 80);
+        is_to_be_resumed(&findings[0], 80);
         let said = "status calls for pod shop/web hang: its conmon (80) is stopped";
         assert_eq!(findings[0].sentence, said);
     }
@@ -218,7 +209,7 @@ mod tests {
             .status(Rpc::ContainerStatus, "c1", "shop", "web", "app");
         let findings = found(judge(&facts.facts()));
         assert_eq!(findings.len(), 1);
-        lets_go_on(&findings[0], 80);
+        is_to_be_resumed(&findings[0], 80);
         assert_eq!(findings[0].culprit.id.as_deref(), Some("c1"));
     }
 
@@ -232,13 +223,13 @@ mod tests {
             "app",
         );
         let findings = found(judge(&facts.facts()));
-        lets_go_on(&findings[0], 300);
+        is_to_be_resumed(&findings[0], 300);
         assert_eq!(findings[0].confidence, Confidence::High);
         assert!(findings[0].sentence.contains("runc (300)"));
     }
 
     #[test]
-    fn who_is_stuck_is_named_although_version_hangs_beside_other_calls_that_are_answered() {
+    fn a_stuck_container_is_named_although_version_hangs_if_other_calls_are_answered() {
         let facts = node("containerd", "1.7.24")
             .call(Rpc::Version, Outcome::Hung, 6.0)
             .call(Rpc::ListPodSandbox, Outcome::Ok, 0.002)
@@ -246,7 +237,7 @@ mod tests {
             .answered(Rpc::ContainerStatus, 5, 0.002)
             .status(Rpc::ContainerStatus, "c1", "shop", "web", "app");
         let mut facts = facts.facts();
-        assert!(matches!(judge(&facts), Opinion::CannotTell(_)));
+        assert!(matches!(judge(&facts), Opinion::Unknown(_)));
         facts.probes.besides_version = OtherCalls::Answered;
         let findings = found(judge(&facts));
         assert_eq!(findings[0].culprit.id.as_deref(), Some("c1"));
@@ -262,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn where_no_conmon_of_cri_o_is_visible_its_notes_are_where_to_look() {
+    fn if_no_conmon_is_visible_the_advice_names_the_pid_file_of_cri_o() {
         let hung = node("cri-o", "1.36.3")
             .status(Rpc::ContainerStatus, "c1", "shop", "web", "app")
             .answered(Rpc::ContainerStatus, 7, 0.002);

@@ -1,16 +1,16 @@
 //! A container that is to end, and whose processes live on: each stop of it fails, whatever the lists and
-//! statuses say.
+//! statuses show.
 
 use causes::Cause;
-use causes::finding::{Confidence, Culprit, Finding};
+use causes::finding::{Confidence, Finding};
 
 use super::Opinion;
-use super::opinion::finding;
+use crate::evidence::culprit;
 use crate::evidence::ending::{Asked, Ending, Held, endings};
-use crate::evidence::exits::{culprit, who};
 use crate::evidence::lack::{lack_of_processes, lack_of_tasks};
+use crate::evidence::phrases::{name_of_task, with_state};
 use crate::evidence::remedy::{in_the_kernel, thaw};
-use crate::evidence::runc::hung_runcs;
+use crate::evidence::runc::{container_of_runc, hung_runcs, verb_of_runc};
 use crate::evidence::shims::{role, shims};
 use crate::facts::NodeFacts;
 use crate::facts::host::Process;
@@ -20,13 +20,14 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     let hung: Vec<u32> = hung_runcs(facts).iter().map(|runc| runc.pid).collect();
     let is_reported = |ending: &&Ending| {
         let has_runc = || kills(facts, ending).any(|runc| hung.contains(&runc.pid));
-        // A stop that has not reached it is explained by the runc that was to send it.
+        // If no signal has reached the process, the runc that was to send it is the cause.
         ending.held != Held::Nothing || !has_runc()
     };
     let reported = endings.iter().filter(is_reported);
-    let findings: Vec<Finding> = reported.map(|ending| of(facts, ending)).collect();
-    let missing = [lack_of_processes(&facts.host), lack_of_tasks(&facts.probes)];
-    Opinion::of(findings, missing)
+    Opinion::of(
+        reported.map(|ending| of(facts, ending)),
+        [lack_of_processes(&facts.host), lack_of_tasks(&facts.probes)],
+    )
 }
 
 fn of(facts: &NodeFacts, ending: &Ending) -> Finding {
@@ -36,27 +37,23 @@ fn of(facts: &NodeFacts, ending: &Ending) -> Finding {
         asked,
         held,
     } = ending;
-    let (who, label) = (who(task), process.label());
-    let culprit = Culprit {
-        pid: Some(process.pid),
-        process: Some(process.comm.clone()),
-        ..culprit(task)
-    };
-    let doing = process.doing();
+    let (name, label) = (name_of_task(task), process.label());
     let mut evidence = vec![match process.pending.filter(|_| process.state != 'Z') {
-        Some(signal) => format!("{} is pending for {label}, which {doing}", signal.name()),
-        None => format!("{label} {doing}"),
+        Some(signal) => {
+            let doing = process.doing();
+            format!("{} is pending for {label}, which {doing}", signal.name())
+        }
+        None => with_state(process),
     }];
     if task.sandbox_ended {
         evidence.push(
             "the runtime lists it as running, and its pod has no sandbox that is ready".to_owned(),
         );
     }
-    let kills = kills(facts, ending).count();
-    match kills {
+    match kills(facts, ending).count() {
         0 => {}
         1 => evidence.push("a process of `runc kill` for it has not returned".to_owned()),
-        _ => evidence.push(format!(
+        kills => evidence.push(format!(
             "{kills} processes of `runc kill` for it have not returned"
         )),
     }
@@ -90,7 +87,7 @@ fn of(facts: &NodeFacts, ending: &Ending) -> Finding {
             ),
         ),
         Held::Nothing if *asked == Asked::ListedAsEnded => (
-            look_at_shim(facts, ending),
+            state_of_shim(facts, ending),
             format!(
                 "run `kill -KILL {}` to end the container, because a kubelet starts it again beside \
                  this one",
@@ -102,20 +99,20 @@ fn of(facts: &NodeFacts, ending: &Ending) -> Finding {
             format!(
                 "{}; if its grace period is over, run `kill -KILL {}` to end the container; its pod \
                  has ended already",
-                look_at_shim(facts, ending),
+                state_of_shim(facts, ending),
                 process.pid
             ),
         ),
     };
     let sentence = match asked {
-        Asked::Killed => format!("{who} was killed and does not end: {why}"),
+        Asked::Killed => format!("{name} was killed and does not end: {why}"),
         Asked::Exited if Some(process.pid) == task.init && process.has_ended() => {
-            format!("{who} has exited, which is not reported: {why}")
+            format!("{name} has exited, which is not reported: {why}")
         }
-        Asked::Exited => format!("{who} cannot end: {why}"),
-        Asked::Terminated => format!("{who} is to stop, and does not receive the signal: {why}"),
-        Asked::SandboxEnded => format!("{who} lives on although its sandbox has ended: {why}"),
-        Asked::ListedAsEnded => format!("{who} is listed as ended, but lives on: {why}"),
+        Asked::Exited => format!("{name} cannot end: {why}"),
+        Asked::Terminated => format!("{name} is to stop, and does not receive the signal: {why}"),
+        Asked::SandboxEnded => format!("{name} lives on although its sandbox has ended: {why}"),
+        Asked::ListedAsEnded => format!("{name} is listed as ended, but lives on: {why}"),
     };
     let confidence = match (held, asked) {
         // A grace period may be long.
@@ -124,11 +121,14 @@ fn of(facts: &NodeFacts, ending: &Ending) -> Finding {
         (_, Asked::Terminated) => Confidence::Medium,
         _ => Confidence::High,
     };
-    let mut found = finding(Cause::ContainerNotDying, confidence, culprit, evidence);
-    found.sentence = sentence;
-    // The page is about processes that wait in the kernel.
-    found.advice.clear();
-    found.advising(advice)
+    Finding {
+        sentence,
+        culprit: culprit::with_process(culprit::of_task(task), process),
+        evidence,
+        // The advice of the page is about processes that wait in the kernel.
+        advice: vec![advice.into()],
+        ..Finding::new(Cause::ContainerNotDying, confidence)
+    }
 }
 
 /// The commands that are to kill its container.
@@ -136,16 +136,14 @@ fn kills<'a>(facts: &'a NodeFacts, ending: &Ending<'a>) -> impl Iterator<Item = 
     let id = ending.task.id.as_str();
     let processes = facts.host.all_processes().iter();
     processes.filter(move |process| {
-        let command = process.runc.as_ref();
-        command.is_some_and(|it| it.verb == "kill" && it.container.as_deref() == Some(id))
+        verb_of_runc(process) == Some("kill") && container_of_runc(process) == Some(id)
     })
 }
 
-fn look_at_shim(facts: &NodeFacts, ending: &Ending) -> String {
+fn state_of_shim(facts: &NodeFacts, ending: &Ending) -> String {
     let shims = shims(facts).unwrap_or_default();
-    let shim = shims.iter().find(|shim| shim.serves(&ending.task.id));
-    match shim {
-        Some(shim) => format!("its {} {}", shim.named(), shim.process.doing()),
+    match shims.iter().find(|shim| shim.serves(&ending.task.id)) {
+        Some(shim) => shim.says(),
         None => format!("no {} was found that serves it", role(&facts.probes)),
     }
 }
@@ -190,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tracer_of_a_container_that_does_not_end_is_named_also_once_it_is_dead() {
+    fn the_tracer_of_a_container_that_does_not_end_is_named_even_if_the_container_is_a_zombie() {
         for (state, signal) in [('t', EndSignal::Term), ('Z', EndSignal::Kill)] {
             let node = container()
                 .process(77, 1, "strace")
@@ -220,7 +218,7 @@ mod tests {
 
     /// Its first thread has ended, and is a zombie until the last one has.
     #[test]
-    fn a_process_of_which_one_thread_cannot_be_killed_has_not_exited() {
+    fn a_process_with_one_thread_that_cannot_be_killed_has_not_exited() {
         let node = container().first_thread_ended(81);
         let found = only(node.blocked(81, "nfs_wait_bit_killable"));
         assert_eq!(
@@ -235,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn a_child_that_cannot_be_killed_keeps_the_first_process_of_a_container() {
+    fn a_child_that_cannot_be_killed_keeps_the_first_process_from_ending() {
         let id = "c".repeat(64);
         let node = node("cri-o", "1.37.0")
             .conmon(80, &id, Some("s1"))
@@ -265,7 +263,7 @@ mod tests {
 
     /// As after its shim was killed, if the `runc delete` that was to end it did not return.
     #[test]
-    fn a_container_that_lives_though_it_is_listed_as_ended_is_named_with_its_process() {
+    fn a_container_that_runs_although_it_is_listed_as_ended_is_named_with_its_process() {
         let id = "c".repeat(64);
         let listed = || {
             node("containerd", "2.3.4")
@@ -322,11 +320,11 @@ mod tests {
     }
 
     #[test]
-    fn where_there_is_no_runtime_none_was_probed() {
+    fn without_a_runtime_nothing_is_known() {
         let mut facts = container().facts();
         facts.probes.tasks = crate::facts::Fact::default();
         let why = "the runtime was not probed".to_owned();
-        assert_eq!(judge(&facts), Opinion::CannotTell(why));
+        assert_eq!(judge(&facts), Opinion::Unknown(why));
     }
 
     #[test]

@@ -1,15 +1,15 @@
 //! Containers whose process runs and that the runtime does not list: it could not read its records of
-//! them when it was started. A kubelet takes them for ended.
+//! them when it was started. A kubelet regards them as ended.
 
 use causes::Cause;
 use causes::finding::{Confidence, Culprit, Finding};
 use pleg::out::words::counted;
 
 use super::Opinion;
-use super::opinion::finding;
-use crate::evidence::exits::{culprit, who};
 use crate::evidence::lack::lack_of_tasks;
+use crate::evidence::phrases::{name_of_runtime, name_of_task};
 use crate::evidence::runc::restart_runtime;
+use crate::evidence::{culprit, known};
 use crate::facts::NodeFacts;
 use crate::facts::tasks::Task;
 
@@ -17,17 +17,16 @@ use crate::facts::tasks::Task;
 const MAX_NAMED: usize = 20;
 
 pub(super) fn judge(facts: &NodeFacts) -> Opinion {
-    let tasks = facts.probes.tasks.value().map_or(&[][..], Vec::as_slice);
-    let unlisted: Vec<&Task> = tasks.iter().filter(|task| task.unlisted).collect();
+    let tasks = known(&facts.probes.tasks).iter();
+    let unlisted: Vec<&Task> = tasks.filter(|task| task.unlisted).collect();
     let found = (!unlisted.is_empty()).then(|| of(facts, &unlisted));
     Opinion::of(found, [lack_of_tasks(&facts.probes)])
 }
 
-/// One finding of all: they have one reason.
+/// One finding for all of them, because they have the same cause.
 fn of(facts: &NodeFacts, unlisted: &[&Task]) -> Finding {
-    let runtime = facts.probes.runtime.as_ref();
-    let runtime = runtime.map_or("the runtime", |runtime| &runtime.name);
-    let named: Vec<String> = unlisted.iter().map(|task| who(task)).collect();
+    let runtime = name_of_runtime(&facts.probes);
+    let named: Vec<String> = unlisted.iter().map(|task| name_of_task(task)).collect();
     let sentence = match unlisted.len() {
         1 => format!("{} runs, but {runtime} does not list it any more", named[0]),
         all => format!(
@@ -45,26 +44,25 @@ fn of(facts: &NodeFacts, unlisted: &[&Task]) -> Finding {
     let culprit = match unlisted.len() {
         1 => Culprit {
             pid: first.init,
-            ..culprit(first)
+            ..culprit::of_task(first)
         },
         _ => Culprit::default(),
     };
-    let mut found = finding(
-        Cause::ContainerNotListed,
-        Confidence::High,
+    let mut found = Finding {
+        sentence,
         culprit,
-        evidence.collect(),
-    );
-    found.sentence = sentence;
-    let (restart, pid) = (restart_runtime(facts), first.init.unwrap_or_default());
+        evidence: evidence.collect(),
+        ..Finding::new(Cause::ContainerNotListed, Confidence::High)
+    };
+    // The first advice of the page remains; the others are replaced by those for this node.
     found.advice.truncate(1);
+    let (restart, pid) = (restart_runtime(facts), first.init.unwrap_or_default());
     let again = format!("then have the runtime read its records again: {restart}");
     let end = format!(
         "if a container is not listed after that, end its first process (`kill -KILL {pid}`), \
          because the kubelet starts a second copy of its pod"
     );
-    found.advice.push(again.into());
-    found.advice.push(end.into());
+    found.advice.extend([again.into(), end.into()]);
     found
 }
 
@@ -87,7 +85,7 @@ mod tests {
             .unlisted("c1", 81, "web")
             .unlisted("c2", 82, "api");
         let findings = found(judge(&two.facts()));
-        assert_eq!(findings.len(), 1, "they have one reason");
+        assert_eq!(findings.len(), 1, "they have the same cause");
         let finding = &findings[0];
         assert!(
             finding

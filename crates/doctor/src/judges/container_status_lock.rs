@@ -5,11 +5,14 @@ use causes::finding::{Confidence, Finding};
 use cri::Rpc;
 
 use super::Opinion;
+use super::opinion::of_machine;
+use crate::evidence::culprit;
 use crate::evidence::disk::runtime_waits_for_disk;
 use crate::evidence::lack::NOT_ANSWERED;
+use crate::evidence::phrases::{duration, not_answered, stacks, subject};
 use crate::evidence::remedy::{blame, look_for};
+use crate::evidence::runc::container_of_runc;
 use crate::evidence::shims::{Shim, ShimFault, serving, shims};
-use crate::evidence::who::{culprit, go, not_answered, stacks, subject};
 use crate::facts::NodeFacts;
 use crate::facts::probes::{MAX_SINGLED_OUT, Outcome, Probe, ProbeFacts};
 
@@ -18,24 +21,20 @@ use crate::facts::probes::{MAX_SINGLED_OUT, Outcome, Probe, ProbeFacts};
 pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     let probes = &facts.probes;
     match probes.outcome(Rpc::ListContainers) {
-        None => return Opinion::CannotTell("ListContainers was not called".to_owned()),
-        Some(Outcome::Refused) => {
-            return Opinion::CannotTell("the runtime cannot be reached".to_owned());
-        }
+        None => return Opinion::unknown("ListContainers was not called"),
+        Some(Outcome::Refused) => return Opinion::unknown("the runtime cannot be reached"),
         Some(Outcome::Ok) => return Opinion::Clear,
-        Some(Outcome::Error) => {
-            return Opinion::CannotTell("ListContainers failed".to_owned());
-        }
+        Some(Outcome::Error) => return Opinion::unknown("ListContainers failed"),
         Some(Outcome::Hung) => {}
     }
     if probes.may_be_unresponsive() {
-        return Opinion::CannotTell(NOT_ANSWERED.to_owned());
+        return Opinion::unknown(NOT_ANSWERED);
     }
     if !probes.may_be_containerd() || probes.hung(Rpc::ContainerStatus).count() > MAX_SINGLED_OUT {
         return Opinion::Clear;
     }
     if probes.outcome(Rpc::ListPodSandbox) != Some(Outcome::Ok) {
-        return Opinion::CannotTell("ListPodSandbox was not answered".to_owned());
+        return Opinion::unknown("ListPodSandbox was not answered");
     }
     let shims = shims(facts).unwrap_or_default();
     let mut findings: Vec<Finding> = probes
@@ -56,19 +55,16 @@ fn of_one(facts: &NodeFacts, probe: &Probe, shim: Option<&Shim>) -> Finding {
     let is_shim = matches!(fault, Some(ShimFault::Stopped | ShimFault::InKernel));
     // An old runc may be slow for the same disk, or be of another container of the pod.
     let disk = runtime_waits_for_disk(facts).filter(|_| !is_shim);
-    let runc_of = match fault {
-        Some(ShimFault::Runc(runc)) => runc.runc.as_ref().and_then(|it| it.container.as_ref()),
-        _ => None,
+    let is_of_other = match fault {
+        Some(ShimFault::Runc(runc)) => {
+            container_of_runc(runc).is_some_and(|id| Some(id) != probe.id.as_deref())
+        }
+        _ => false,
     };
-    let is_of_other = runc_of.is_some_and(|id| Some(id) != probe.id.as_ref());
     let mut confidence = confidence(probes);
     if fault.is_none() || is_of_other || disk.is_some() {
         confidence = confidence.min(Confidence::High);
     }
-    let mut finding = Finding::new(Cause::ContainerStatusLock, confidence);
-    finding.culprit = culprit(probe, shim);
-    let who = subject(probe);
-    let lock = format!("containerd holds the status lock of {who}");
     let why = match (shim, fault, &disk) {
         (Some(shim), Some(ShimFault::Stopped), _) => {
             format!(", whose shim {} is stopped", shim.process.label())
@@ -80,9 +76,16 @@ fn of_one(facts: &NodeFacts, probe: &Probe, shim: Option<&Shim>) -> Finding {
         (Some(_), None) => "; its shim is not shown to be at fault",
         _ => "",
     };
-    finding.sentence =
-        format!("{lock}{why}, so listing containers hangs for the whole node{not_the_shim}");
-    finding.evidence = lists(probes);
+    let mut finding = Finding {
+        culprit: culprit::of_hung_call(probe, shim),
+        sentence: format!(
+            "containerd holds the status lock of {}{why}, so listing containers hangs for the whole \
+             node{not_the_shim}",
+            subject(probe)
+        ),
+        evidence: lists(probes),
+        ..Finding::new(Cause::ContainerStatusLock, confidence)
+    };
     finding.evidence.push(not_answered(probe));
     finding.evidence.extend(others(probes));
     finding.evidence.extend(stacks(probes));
@@ -118,37 +121,35 @@ fn lists(probes: &ProbeFacts) -> Vec<String> {
         .node(Rpc::ListPodSandbox)
         .map(|probe| match probe.by_agent {
             true => format!("ListPodSandbox is answered{}", probe.source()),
-            false => format!("ListPodSandbox answered in {}", go(probe.seconds)),
+            false => format!("ListPodSandbox answered in {}", duration(probe.seconds)),
         });
     hangs.into_iter().chain(answers).collect()
 }
 
 fn others(probes: &ProbeFacts) -> Option<String> {
     let cost = probes.cost(Rpc::ContainerStatus)?;
-    let count = cost.count;
-    let max = go(cost.max);
-    Some(match count {
+    let max = duration(cost.max);
+    Some(match cost.count {
         1 => format!("one ContainerStatus of another container was answered in {max}"),
-        _ => {
+        count => {
             format!("{count} ContainerStatus calls for other containers were answered within {max}")
         }
     })
 }
 
 fn without_culprit(probes: &ProbeFacts) -> Finding {
-    let mut finding = Finding::new(Cause::ContainerStatusLock, Confidence::Medium);
-    finding.sentence =
-        "containerd may hold one container's status lock: ListContainers hangs, and \
-                        ListPodSandbox does not"
-            .to_owned();
-    finding.evidence = lists(probes);
-    finding.evidence.extend(others(probes));
-    finding.evidence.push(
+    let mut evidence = lists(probes);
+    evidence.extend(others(probes));
+    evidence.push(
         "no container with a hanging ContainerStatus was found; container ids are known only from \
          an agent or, as root, from the runtime's state directories"
             .to_owned(),
     );
-    finding
+    let mut found = of_machine(Cause::ContainerStatusLock, Confidence::Medium, evidence);
+    found.sentence = "containerd may hold one container's status lock: ListContainers hangs, and \
+                      ListPodSandbox does not"
+        .to_owned();
+    found
 }
 
 #[cfg(test)]
@@ -160,7 +161,7 @@ mod tests {
     use causes::finding::Verdict;
 
     #[test]
-    fn the_container_whose_status_hangs_is_named_with_its_shim_and_what_frees_it() {
+    fn the_container_whose_status_hangs_is_named_with_its_shim_and_how_to_resume_it() {
         let facts = node("containerd", "1.7.24")
             .call(Rpc::ListContainers, Outcome::Hung, 2.0)
             .status(Rpc::ContainerStatus, "c1", "shop", "web", "app")
@@ -205,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn containerd_2_has_the_same_lock_and_what_does_not_say_its_name_may_have() {
+    fn containerd_2_has_the_same_lock_and_an_unknown_runtime_may_have_it() {
         let at = |runtime: (&str, &str)| {
             let facts = node(runtime.0, runtime.1)
                 .call(Rpc::ListContainers, Outcome::Hung, 2.0)
@@ -232,13 +233,13 @@ mod tests {
         let facts = node("containerd", "1.7.24")
             .call(Rpc::ListContainers, Outcome::Hung, 2.0)
             .call(Rpc::ListPodSandbox, Outcome::Hung, 2.0);
-        assert!(matches!(judge(&facts.facts()), Opinion::CannotTell(_)));
+        assert!(matches!(judge(&facts.facts()), Opinion::Unknown(_)));
         let facts = node("cri-o", "1.29.1").call(Rpc::ListContainers, Outcome::Hung, 2.0);
         assert_eq!(judge(&facts.facts()), Opinion::Clear);
     }
 
     #[test]
-    fn where_the_other_list_is_slow_too_a_lock_is_only_suspected() {
+    fn a_lock_is_only_suspected_if_the_other_list_is_slow_too() {
         let facts = node("containerd", "1.7.24")
             .call(Rpc::ListContainers, Outcome::Hung, 10.0)
             .call(Rpc::ListPodSandbox, Outcome::Ok, 4.9)
@@ -282,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn a_containerd_that_syncs_its_metadata_leads_to_its_disk_and_not_to_the_shim() {
+    fn for_a_containerd_that_syncs_its_metadata_the_disk_is_named_and_not_the_shim() {
         let mut facts = locked().blocked(10, "jbd2_log_wait_commit").facts();
         if let Fact::Known { value, .. } = &mut facts.host.processes {
             let containerd = value.iter_mut().find(|one| one.pid == 10).unwrap();

@@ -5,18 +5,19 @@ use causes::facts::facts;
 use causes::finding::{Confidence, Culprit, Finding};
 
 use super::Opinion;
-use super::opinion::finding;
+use super::opinion::{finding, of_machine};
 use crate::evidence::lack::{lack, lack_of_groups};
-use crate::evidence::owner::{culprit, is_in_a_pod, of_cgroup};
-use crate::evidence::victims::if_felt;
+use crate::evidence::owner::{is_in_a_pod, of_cgroup};
+use crate::evidence::victims::with_victims;
+use crate::evidence::{culprit, known};
 use crate::facts::NodeFacts;
 use crate::facts::host::{HostFacts, Throttling};
 
 /// Seconds per second for which a daemon's threads wait for a CPU, if the kernel does not report
 /// pressure.
-const DELAY: f64 = 2.0;
+const MIN_DELAY: f64 = 2.0;
 /// The same, if the kernel reports CPU pressure for the last minute.
-const DELAY_UNDER_PRESSURE: f64 = 0.3;
+const MIN_DELAY_UNDER_PRESSURE: f64 = 0.3;
 /// The share of the time of all CPUs that the hypervisor took.
 const STEAL_SHARE: f64 = 0.3;
 /// The share of the periods in which a daemon was throttled by its quota.
@@ -27,8 +28,8 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     let mut findings: Vec<Finding> = throttled(host);
     // A daemon that is throttled waits for a CPU, too.
     if findings.is_empty() {
-        findings.extend(if_felt(facts, delayed(host)));
-        findings.extend(if_felt(facts, stolen(host)));
+        let found = delayed(host).into_iter().chain(stolen(host));
+        findings.extend(found.filter_map(|found| with_victims(facts, found)));
     }
     let missing = [
         lack_of_groups(host),
@@ -43,32 +44,27 @@ fn throttled(host: &HostFacts) -> Vec<Finding> {
     let often = |group: &&Throttling| {
         group.throttled as f64 >= group.periods as f64 * THROTTLED_SHARE && group.periods >= 4
     };
-    let groups = host
-        .cgroups
-        .throttled
-        .value()
-        .map_or(&[][..], Vec::as_slice);
     // A pod's limit affects only that pod.
-    let of_the_node = |group: &&Throttling| of_cgroup(&group.path).pod.is_none();
-    let groups = groups.iter().filter(of_the_node);
+    let is_of_node = |group: &&Throttling| of_cgroup(&group.path).pod.is_none();
+    let groups = known(&host.cgroups.throttled).iter().filter(is_of_node);
     let findings = groups.filter(often).map(|group| {
         let evidence = vec![format!(
             "{} ({}) was throttled in {} of {} periods by the CPU quota of {}",
             group.process, group.pid, group.throttled, group.periods, group.path
         )];
-        let who = Culprit {
+        let culprit = Culprit {
             pid: Some(group.pid),
             process: Some(group.process.clone()),
             ..of_cgroup(&group.path)
         };
-        let advice = match &who.unit {
+        let advice = match &culprit.unit {
             Some(unit) => format!(
                 "run `systemctl set-property --runtime {unit} CPUQuota=` to remove its CPU quota \
                  at once"
             ),
             None => format!("raise or remove the CPU quota of {}", group.path),
         };
-        finding(Cause::CpuStarved, Confidence::High, who, evidence).advising(advice)
+        finding(Cause::CpuStarved, Confidence::High, culprit, evidence).advising(advice)
     });
     findings.collect()
 }
@@ -79,8 +75,8 @@ fn delayed(host: &HostFacts) -> Option<Finding> {
     let least = match pressure {
         // One busy second is not starvation.
         Some(_) if !short => return None,
-        Some(_) => DELAY_UNDER_PRESSURE,
-        None => DELAY,
+        Some(_) => MIN_DELAY_UNDER_PRESSURE,
+        None => MIN_DELAY,
     };
     let delay = |share: Option<f64>| share.unwrap_or(0.0);
     let worst = host
@@ -104,13 +100,12 @@ fn delayed(host: &HostFacts) -> Option<Finding> {
             cpu.steal * 100.0
         )
     }));
-    let confidence = if short {
-        Confidence::High
-    } else {
-        Confidence::Medium
+    let confidence = match short {
+        true => Confidence::High,
+        false => Confidence::Medium,
     };
-    let who = culprit(worst);
-    let advice = match &who.unit {
+    let culprit = culprit::of_process(worst);
+    let advice = match &culprit.unit {
         Some(unit) => format!(
             "find what uses the CPUs with `systemd-cgtop -c`; `systemctl set-property --runtime \
              {unit} CPUWeight=1000` gives {} priority",
@@ -121,7 +116,7 @@ fn delayed(host: &HostFacts) -> Option<Finding> {
             worst.label()
         ),
     };
-    Some(finding(Cause::CpuStarved, confidence, who, evidence).advising(advice))
+    Some(finding(Cause::CpuStarved, confidence, culprit, evidence).advising(advice))
 }
 
 fn stolen(host: &HostFacts) -> Option<Finding> {
@@ -130,10 +125,5 @@ fn stolen(host: &HostFacts) -> Option<Finding> {
         "the hypervisor took {:.0} % of the CPU time (steal)",
         cpu.steal * 100.0
     )];
-    Some(finding(
-        Cause::CpuStarved,
-        Confidence::High,
-        Culprit::default(),
-        evidence,
-    ))
+    Some(of_machine(Cause::CpuStarved, Confidence::High, evidence))
 }

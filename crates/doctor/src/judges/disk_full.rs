@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 
 use causes::Cause;
-use causes::finding::{Confidence, Culprit, Finding};
+use causes::finding::{Confidence, Finding};
 
 use super::Opinion;
-use super::opinion::finding;
+use super::opinion::of_machine;
 use crate::evidence::exits::{listed_though_dead, says};
 use crate::evidence::lack::lack;
 use crate::facts::NodeFacts;
@@ -15,43 +15,40 @@ use crate::facts::probes::{MAX_SINGLED_OUT, ProbeFacts};
 
 /// If less than this share is left, and less than the figures below, writes fail or soon will.
 const MIN_LEFT_SHARE: f64 = 0.01;
-/// A hundredth of a large disk is still room for days.
+/// A hundredth of a large disk is enough for days.
 const MIN_LEFT_BYTES: u64 = 1 << 30;
 const MIN_LEFT_INODES: u64 = 10_000;
 
 pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     let host = &facts.host;
-    let known = host.filesystems.iter().filter_map(|root| root.value());
-    let known = known.filter(|root| !root.read_only);
     let mut seen = BTreeSet::new();
-    let findings: Vec<Finding> = known
+    let findings = writable(host)
         // Two directories on one file system give one finding.
         .filter(|root| seen.insert((root.bytes, root.bytes_available, root.inodes_available)))
-        .filter_map(|root| full(root, &facts.probes))
-        .collect();
+        .filter_map(|root| full(root, &facts.probes));
     // The directories of other runtimes are missing on every node.
-    let missing = match host.filesystems.iter().any(|root| root.value().is_some()) {
-        true => None,
-        false => Some(
-            host.filesystems
-                .first()
-                .and_then(lack)
-                .unwrap_or_else(|| "the free space of no file system was read".to_owned()),
-        ),
-    };
+    let is_any_known = host.filesystems.iter().any(|root| root.value().is_some());
+    let missing = (!is_any_known).then(|| {
+        let why = host.filesystems.first().and_then(lack);
+        why.unwrap_or_else(|| "the free space of no file system was read".to_owned())
+    });
     Opinion::of(findings, [missing])
 }
 
-/// Whether a file system has no space at all, so that what happens cannot be recorded.
-pub(super) fn cannot_write(host: &HostFacts) -> bool {
+/// The file systems that are known and not read-only.
+fn writable(host: &HostFacts) -> impl Iterator<Item = &Filesystem> {
     let known = host.filesystems.iter().filter_map(|root| root.value());
-    known.into_iter().any(has_nothing)
+    known.filter(|root| !root.read_only)
+}
+
+/// Whether a file system has no space at all, so that a runtime cannot record what happens.
+pub(super) fn cannot_write(host: &HostFacts) -> bool {
+    writable(host).any(has_nothing)
 }
 
 fn has_nothing(root: &Filesystem) -> bool {
-    !root.read_only
-        && (root.bytes > 0 && root.bytes_available == 0
-            || root.inodes > 0 && root.inodes_available == 0)
+    let has_no_bytes = root.bytes > 0 && root.bytes_available == 0;
+    has_no_bytes || root.inodes > 0 && root.inodes_available == 0
 }
 
 fn full(root: &Filesystem, probes: &ProbeFacts) -> Option<Finding> {
@@ -90,7 +87,7 @@ fn full(root: &Filesystem, probes: &ProbeFacts) -> Option<Finding> {
         true => ("space", "du -x -d 3"),
         false => ("inodes", "du -x -d 3 --inodes"),
     };
-    let mut found = finding(Cause::DiskFull, confidence, Culprit::default(), evidence);
+    let mut found = of_machine(Cause::DiskFull, confidence, evidence);
     found.sentence = format!("the file system of {path} has {left} {what} left");
     Some(found.advising(format!(
         "`{counted} {path} | sort -n | tail` shows what fills {path}"

@@ -1,15 +1,15 @@
 //! The disk of the runtime is too slow for the load on this node.
 
 use causes::Cause;
-use causes::finding::{Confidence, Culprit, Finding};
+use causes::finding::{Confidence, Finding};
 
 use super::Opinion;
-use super::opinion::finding;
+use super::opinion::{advised, finding, of_machine};
 use crate::evidence::disk::{DiskWait, describe, runtime_waits_for_disk};
 use crate::evidence::lack::lack;
-use crate::evidence::owner::culprit;
-use crate::evidence::victims::if_felt;
+use crate::evidence::victims::with_victims;
 use crate::evidence::waits::kernel_says;
+use crate::evidence::{culprit, known};
 use crate::facts::NodeFacts;
 use crate::facts::host::Disk;
 
@@ -21,7 +21,7 @@ const BUSY_SHARE: f64 = 0.95;
 const SLOW_MILLISECONDS: f64 = 100.0;
 
 pub(super) fn judge(facts: &NodeFacts) -> Opinion {
-    match (of_machine(facts), of_runtime(facts)) {
+    match (of_all_tasks(facts), of_runtime(facts)) {
         (Opinion::Found(found), _) => Opinion::Found(found),
         (_, Some(found)) => Opinion::Found(vec![found]),
         (other, None) => other,
@@ -33,29 +33,26 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
 fn of_runtime(facts: &NodeFacts) -> Option<Finding> {
     let wait = runtime_waits_for_disk(facts).filter(DiskWait::is_blocked)?;
     let evidence = wait.says().collect();
-    let who = culprit(wait.runtime());
-    let mut found = finding(Cause::DiskSaturated, Confidence::Medium, who, evidence);
+    let culprit = culprit::of_process(wait.runtime);
+    let mut found = finding(Cause::DiskSaturated, Confidence::Medium, culprit, evidence);
     found.sentence = format!(
         "{} waits for {}, so that containers start and stop slowly",
-        wait.runtime().label(),
+        wait.runtime.label(),
         wait.disk()
     );
     found.advise_first(wait.advice());
     Some(found)
 }
 
-fn of_machine(facts: &NodeFacts) -> Opinion {
+/// All tasks wait for a disk, or a disk is slow.
+fn of_all_tasks(facts: &NodeFacts) -> Opinion {
     let host = &facts.host;
     let full = host.pressure.io.value().and_then(|io| io.full);
     let stalled = full.map(|io| {
         io.avg10 >= STALLED_PERCENT && io.avg60 >= causes::facts::facts().limits["allWaitPercent"]
     });
-    let slow = host
-        .disks
-        .value()
-        .into_iter()
-        .flatten()
-        .find(|disk| is_slow(disk) || completes_nothing(disk));
+    let mut disks = known(&host.disks).iter();
+    let slow = disks.find(|disk| is_slow(disk) || completes_nothing(disk));
     let confidence = match (stalled, slow) {
         (Some(true), Some(_)) => Confidence::High,
         (Some(true), None) => Confidence::Medium,
@@ -76,28 +73,20 @@ fn of_machine(facts: &NodeFacts) -> Opinion {
     evidence.extend(slow.map(|disk| describe(host, disk)));
     let said = kernel_says(facts, Cause::DiskSaturated);
     evidence.extend(said.into_iter().flat_map(|(_, lines)| lines));
-    let found = finding(
-        Cause::DiskSaturated,
-        confidence,
-        Culprit::default(),
-        evidence,
-    );
-    let found = match slow {
-        Some(disk) => found.advising(format!(
-            "find what writes with `pidstat -d 5`; check the limits of {} in requests and bytes \
-             per second",
-            disk.name
-        )),
-        None => found,
-    };
-    Opinion::of(if_felt(facts, Some(found)), [])
+    let found = of_machine(Cause::DiskSaturated, confidence, evidence);
+    let advice = slow.map(|disk| {
+        let name = &disk.name;
+        format!(
+            "find what writes with `pidstat -d 5`; check the limits of {name} in requests and bytes \
+             per second"
+        )
+    });
+    Opinion::of(with_victims(facts, advised(found, advice)), [])
 }
 
 fn is_slow(disk: &Disk) -> bool {
-    disk.busy >= BUSY_SHARE
-        && disk
-            .wait_milliseconds
-            .is_some_and(|wait| wait >= SLOW_MILLISECONDS)
+    let wait = disk.wait_milliseconds;
+    disk.busy >= BUSY_SHARE && wait.is_some_and(|wait| wait >= SLOW_MILLISECONDS)
 }
 
 /// Requests are in flight, and none completed between the two samples.

@@ -4,11 +4,11 @@ use causes::Cause;
 use causes::finding::{Confidence, Culprit};
 
 use super::Opinion;
-use super::opinion::finding;
+use super::opinion::{advised, finding};
 use crate::evidence::lack::lack_of_processes;
-use crate::evidence::owner::culprit;
+use crate::evidence::phrases::MAX_EXAMPLES;
 use crate::evidence::waits::{examples, unseen, waits};
-use crate::evidence::who::MAX_EXAMPLES;
+use crate::evidence::{culprit, known};
 use crate::facts::NodeFacts;
 use crate::facts::host::FanotifyListener;
 
@@ -18,10 +18,9 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     let Some(first) = waits.first() else {
         return Opinion::of(None, [lack_of_processes(host), unseen(facts)]);
     };
-    let listeners = host.fanotify.value().map_or(&[][..], Vec::as_slice);
-    let mut agents: Vec<&FanotifyListener> = listeners.iter().collect();
+    let mut agents: Vec<&FanotifyListener> = known(&host.fanotify).iter().collect();
     agents.sort_by_key(|agent| std::cmp::Reverse(agent.permission_marks));
-    let mut evidence = examples(&waits.iter().collect::<Vec<_>>());
+    let mut evidence = examples(&waits);
     evidence.extend(agents.iter().take(MAX_EXAMPLES).map(|agent| {
         format!(
             "{} ({}) has {} fanotify marks, {} of which require its permission",
@@ -30,19 +29,24 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     }));
     // A listener without permission marks blocks nothing.
     let agent = agents.first().filter(|agent| agent.permission_marks > 0);
-    // The agent is what to stop; if it is not known, a victim is named.
+    // The agent is to be stopped; if it is not known, the finding names a victim.
     let agent = agent.map(|agent| Culprit {
         pid: Some(agent.pid),
         process: Some(agent.comm.clone()),
-        ..host.process(agent.pid).map(culprit).unwrap_or_default()
+        ..host
+            .process(agent.pid)
+            .map(culprit::of_process)
+            .unwrap_or_default()
     });
     let stop = agent.as_ref().and_then(stop);
-    let who = agent.unwrap_or_else(|| culprit(first.process));
-    let found = finding(Cause::FanotifyBlocked, Confidence::Certain, who, evidence);
-    Opinion::Found(vec![match stop {
-        Some(stop) => found.advising(stop),
-        None => found,
-    }])
+    let culprit = agent.unwrap_or_else(|| culprit::of_process(first.process));
+    let found = finding(
+        Cause::FanotifyBlocked,
+        Confidence::Certain,
+        culprit,
+        evidence,
+    );
+    Opinion::Found(vec![advised(found, stop)])
 }
 
 fn stop(agent: &Culprit) -> Option<String> {

@@ -4,12 +4,12 @@
 use std::collections::BTreeMap;
 
 use causes::Cause;
-use causes::finding::{Confidence, Culprit, Finding};
+use causes::finding::{Confidence, Finding};
 
 use super::Opinion;
-use super::opinion::finding;
+use super::opinion::{finding, of_machine};
+use crate::evidence::culprit;
 use crate::evidence::lack::{lack, lack_of_processes};
-use crate::evidence::owner::culprit;
 use crate::evidence::remedy::raise_sysctl;
 use crate::facts::NodeFacts;
 use crate::facts::host::{HostFacts, Process};
@@ -19,28 +19,23 @@ use crate::limits::NEAR_SHARE;
 const ENOUGH_INSTANCES: u64 = 8192;
 /// The share of a limit from which on it counts as used up.
 const FULL_SHARE: f64 = 0.97;
+
 pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     let host = &facts.host;
-    let mut findings: Vec<Finding> = host
-        .all_processes()
-        .iter()
+    let processes = || host.all_processes().iter();
+    let findings = processes()
         .filter(|process| process.pid == 1 || process.is_daemon() || process.is_shim())
         .filter_map(|process| of_process(host, process))
-        .collect();
-    findings.extend(inotify(host));
-    findings.extend(whole_machine(host));
+        .chain(inotify(host))
+        .chain(whole_machine(host));
     // This is the first fact that is missing if root may not inspect other processes.
-    let hidden = host
-        .all_processes()
-        .iter()
-        .filter(|process| process.is_daemon())
-        .find_map(|process| lack(&process.fds));
+    let mut daemons = processes().filter(|process| process.is_daemon());
+    let hidden = daemons.find_map(|daemon| lack(&daemon.fds));
     Opinion::of(findings, [lack_of_processes(host), hidden])
 }
 
 fn confidence(used: u64, limit: u64) -> Option<Confidence> {
-    let share = used as f64 / limit.max(1) as f64;
-    match share {
+    match used as f64 / limit.max(1) as f64 {
         share if share >= FULL_SHARE => Some(Confidence::Certain),
         share if share >= NEAR_SHARE => Some(Confidence::Medium),
         _ => None,
@@ -51,31 +46,24 @@ fn of_process(host: &HostFacts, process: &Process) -> Option<Finding> {
     let fds = process.fds.value()?;
     let limit = fds.limit?;
     let confidence = confidence(fds.open, limit)?;
+    let (pid, comm, label) = (process.pid, &process.comm, process.label());
     let evidence = vec![format!(
-        "{} has {} of {limit} file descriptors open",
-        process.label(),
+        "{label} has {} of {limit} file descriptors open",
         fds.open
     )];
-    let found = finding(
-        Cause::FdOrInotifyExhausted,
-        confidence,
-        culprit(process),
-        evidence,
-    );
-    let found = found.advising(format!(
-        "`ls -l /proc/{0}/fd` shows what {1} has open",
-        process.pid,
-        process.label()
-    ));
     let most = host.limits.files_of_process_max.value().copied();
-    let raise = raise(process.pid, limit, fds.hard_limit, most);
-    let found = found.advising(format!(
-        "raise the limit of {} (now {limit}) without a restart: {raise}; to keep it raised, set \
-         LimitNOFILE in its unit",
-        process.comm
-    ));
-    let whose = format!("the file descriptors of {}", process.label());
-    Some(said(found, &whose, fds.open, limit))
+    let raise = raise(pid, limit, fds.hard_limit, most);
+    let culprit = culprit::of_process(process);
+    let found = finding(Cause::FdOrInotifyExhausted, confidence, culprit, evidence)
+        .advising(format!(
+            "`ls -l /proc/{pid}/fd` shows what {label} has open"
+        ))
+        .advising(format!(
+            "raise the limit of {comm} (now {limit}) without a restart: {raise}; to keep it raised, \
+             set LimitNOFILE in its unit"
+        ));
+    let resource = format!("the file descriptors of {label}");
+    Some(with_sentence(found, &resource, fds.open, limit))
 }
 
 /// The command that doubles a process's limit. With a single number, `prlimit` sets both
@@ -98,18 +86,17 @@ fn inotify(host: &HostFacts) -> Vec<Finding> {
     let Some(max) = host.limits.inotify_instances_max.value() else {
         return Vec::new();
     };
-    let mut users: BTreeMap<u32, (u64, Vec<&Process>)> = BTreeMap::new();
+    let instances = |process: &Process| process.fds.value().map_or(0, |fds| fds.inotify);
+    let mut users: BTreeMap<u32, Vec<&Process>> = BTreeMap::new();
     for process in host.all_processes() {
-        let instances = process.fds.value().map_or(0, |fds| fds.inotify);
-        if instances > 0 {
-            let (sum, holders) = users.entry(process.uid).or_default();
-            *sum = sum.saturating_add(instances);
-            holders.push(process);
+        if instances(process) > 0 {
+            users.entry(process.uid).or_default().push(process);
         }
     }
-    let findings = users.into_iter().filter_map(|(uid, (sum, holders))| {
+    let findings = users.into_iter().filter_map(|(uid, holders)| {
+        let held = holders.iter().map(|process| instances(process));
+        let sum = held.fold(0, u64::saturating_add);
         let confidence = confidence(sum, *max)?;
-        let instances = |process: &Process| process.fds.value().map_or(0, |fds| fds.inotify);
         let most = holders
             .into_iter()
             .max_by_key(|process| instances(process))?;
@@ -117,12 +104,12 @@ fn inotify(host: &HostFacts) -> Vec<Finding> {
             format!("user {uid} has {sum} of {max} inotify instances"),
             format!("{} has the most of them: {}", most.label(), instances(most)),
         ];
-        let cause = Cause::FdOrInotifyExhausted;
-        let found = finding(cause, confidence, culprit(most), evidence);
+        let culprit = culprit::of_process(most);
         let more = max.saturating_mul(2).max(ENOUGH_INSTANCES);
-        let found = found.advising(raise_sysctl("fs.inotify.max_user_instances", *max, more));
-        let whose = format!("the inotify instances of user {uid}");
-        Some(said(found, &whose, sum, *max))
+        let found = finding(Cause::FdOrInotifyExhausted, confidence, culprit, evidence)
+            .advising(raise_sysctl("fs.inotify.max_user_instances", *max, more));
+        let resource = format!("the inotify instances of user {uid}");
+        Some(with_sentence(found, &resource, sum, *max))
     });
     findings.collect()
 }
@@ -132,24 +119,19 @@ fn whole_machine(host: &HostFacts) -> Option<Finding> {
     let max = *host.limits.files_max.value()?;
     let confidence = confidence(open, max)?;
     let evidence = vec![format!("{open} of {max} files are open on this machine")];
-    let found = finding(
-        Cause::FdOrInotifyExhausted,
-        confidence,
-        Culprit::default(),
-        evidence,
-    );
-    let found = found.advising(raise_sysctl("fs.file-max", max, max.saturating_mul(2)));
-    let whose = "the open files of this machine";
-    Some(said(found, whose, open, max))
+    let found = of_machine(Cause::FdOrInotifyExhausted, confidence, evidence)
+        .advising(raise_sysctl("fs.file-max", max, max.saturating_mul(2)));
+    let resource = "the open files of this machine";
+    Some(with_sentence(found, resource, open, max))
 }
 
-/// Names in the sentence of the finding what is used up, or nearly.
-fn said(mut found: Finding, whose: &str, used: u64, limit: u64) -> Finding {
+/// Adds the sentence that a resource is used up, or nearly.
+fn with_sentence(mut found: Finding, resource: &str, used: u64, limit: u64) -> Finding {
     let nearly = match found.confidence {
         Confidence::Certain => "",
         _ => "nearly ",
     };
-    found.sentence = format!("{whose} are {nearly}used up: {used} of {limit}");
+    found.sentence = format!("{resource} are {nearly}used up: {used} of {limit}");
     found
 }
 
@@ -161,7 +143,7 @@ mod tests {
     fn the_sentence_names_what_is_used_up() {
         let said = |confidence| {
             let found = Finding::new(Cause::FdOrInotifyExhausted, confidence);
-            said(found, "the file descriptors of crio (10)", 55, 54).sentence
+            with_sentence(found, "the file descriptors of crio (10)", 55, 54).sentence
         };
         let crio = "the file descriptors of crio (10) are";
         let certain = said(Confidence::Certain);

@@ -7,11 +7,11 @@ use causes::finding::{Confidence, Culprit, Finding};
 use causes::versions::{KernelFault, kernel_faults};
 
 use super::Opinion;
-use super::opinion::finding;
+use super::opinion::{advised, finding, of_kernel_log};
+use crate::evidence::culprit;
 use crate::evidence::lack::{lack, lack_of_processes};
-use crate::evidence::owner::culprit;
+use crate::evidence::phrases::{MAX_EXAMPLES, names};
 use crate::evidence::waits::{blocked_in, kernel_says};
-use crate::evidence::who::{MAX_EXAMPLES, names};
 use crate::facts::NodeFacts;
 use crate::facts::host::{HostFacts, Process};
 
@@ -24,31 +24,24 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
         return Opinion::of(None, [lack(&host.versions.kernel)]);
     };
     let found = kernel_faults(release).into_iter().filter_map(|fault| {
-        let (confidence, who, mut evidence) = match fault.loses_wakeups() {
+        let (confidence, culprit, mut evidence) = match fault.loses_wakeups() {
             true => lost_wakeup(host)?,
             false => blocked(facts, fault)?,
         };
         evidence.insert(0, kernel(release, fault));
-        let mut found = finding(Cause::KernelRegression, confidence, who, evidence);
+        let mut found = finding(Cause::KernelRegression, confidence, culprit, evidence);
         found.sentence = format!(
             "this kernel release has a known fault, which blocks processes on this node: {}",
             fault.what
         );
-        Some(match &fault.fixed {
-            Some(fixed) => found.advising(format!("boot kernel {fixed} or a later one")),
-            None => found,
-        })
+        let fixed = fault.fixed.as_ref();
+        let advice = fixed.map(|fixed| format!("boot kernel {fixed} or a later one"));
+        Some(advised(found, advice))
     });
-    let found: Vec<Finding> = found.collect();
-    let said = || {
-        let (confidence, lines) = kernel_says(facts, Cause::KernelRegression)?;
-        let cause = Cause::KernelRegression;
-        Some(finding(cause, confidence, Culprit::default(), lines))
-    };
-    let found = match found.is_empty() {
-        true => said().into_iter().collect(),
-        false => found,
-    };
+    let mut found: Vec<Finding> = found.collect();
+    if found.is_empty() {
+        found.extend(of_kernel_log(facts, Cause::KernelRegression));
+    }
     Opinion::of(found, [lack_of_processes(host)])
 }
 
@@ -69,7 +62,7 @@ const IDLE: [&str; 5] = [
     "hrtimer_nanosleep",
 ];
 
-/// `runc` and its `runc init` are both idle: each thread waits for an event that does not come.
+/// `runc` and its `runc init` are both idle: each thread waits for an event that does not happen.
 fn lost_wakeup(host: &HostFacts) -> Option<(Confidence, Culprit, Vec<String>)> {
     let asleep = |process: &Process| {
         let mut waits = process.waits().peekable();
@@ -93,7 +86,7 @@ fn lost_wakeup(host: &HostFacts) -> Option<(Confidence, Culprit, Vec<String>)> {
          processes that started them wait too",
         names(pairs.iter().copied())
     );
-    Some((Confidence::High, culprit(first), vec![says]))
+    Some((Confidence::High, culprit::of_process(first), vec![says]))
 }
 
 /// Threads that are blocked in the functions of the fault.
@@ -117,5 +110,5 @@ fn blocked(facts: &NodeFacts, fault: &KernelFault) -> Option<(Confidence, Culpri
         None => Confidence::Medium,
     };
     evidence.extend(said.into_iter().flat_map(|(_, lines)| lines));
-    Some((confidence, culprit(first), evidence))
+    Some((confidence, culprit::of_process(first), evidence))
 }

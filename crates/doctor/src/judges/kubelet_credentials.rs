@@ -2,11 +2,11 @@
 //! by the API server.
 
 use causes::Cause;
-use causes::finding::{Confidence, Culprit, Finding};
+use causes::finding::{Confidence, Finding};
 use pleg::model::wall_time::WallTime;
 
 use super::Opinion;
-use super::opinion::finding;
+use super::opinion::of_machine;
 use crate::evidence::lack::lack;
 use crate::facts::NodeFacts;
 use crate::facts::host::{ApiServer, ClientCertificate, Lease};
@@ -51,10 +51,7 @@ fn refused(server: &ApiServer) -> Option<Finding> {
     };
     let address = &server.address;
     let shown = format!("{address} answers a request with this certificate with {answer}");
-    let cause = Cause::KubeletCredentials;
-    let mut found = finding(cause, confidence, Culprit::default(), vec![shown]);
-    found.sentence = sentence.to_owned();
-    Some(found)
+    Some(found(confidence, sentence.to_owned(), shown))
 }
 
 fn invalid(certificate: &ClientCertificate, path: &str, now: WallTime) -> Option<Finding> {
@@ -71,20 +68,19 @@ fn invalid(certificate: &ClientCertificate, path: &str, now: WallTime) -> Option
     } else {
         return None;
     };
-    let evidence = vec![format!(
+    let shown = format!(
         "{path} is valid from {} to {}; the time here is {}",
         on(not_before),
         on(not_after),
         on(now)
-    )];
-    let mut found = finding(
-        Cause::KubeletCredentials,
-        Confidence::Certain,
-        Culprit::default(),
-        evidence,
     );
+    Some(found(Confidence::Certain, sentence, shown))
+}
+
+fn found(confidence: Confidence, sentence: String, shown: String) -> Finding {
+    let mut found = of_machine(Cause::KubeletCredentials, confidence, vec![shown]);
     found.sentence = sentence;
-    Some(found)
+    found
 }
 
 #[cfg(test)]
@@ -128,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_certificate_that_is_not_valid_yet_is_doubted_by_the_clock() {
+    fn for_a_certificate_that_is_not_valid_yet_the_clock_is_questioned() {
         let facts = with(|now| now.after(DAY), |now| now.after(DAY * 2));
         assert!(
             found(judge(&facts))[0]
@@ -174,15 +170,15 @@ mod tests {
     }
 
     #[test]
-    fn a_certificate_that_was_shown_to_no_api_server_is_judged_by_its_dates_only() {
+    fn a_certificate_that_no_api_server_received_is_judged_by_its_dates_only() {
         let failing = answered(Fact::known(Lease::Other(503), "lease"));
-        assert!(matches!(judge(&failing), Opinion::CannotTell(_)));
+        assert!(matches!(judge(&failing), Opinion::Unknown(_)));
         let unknown = answered(Fact::missing(
             "the client certificate names no node",
             "lease",
         ));
-        assert!(matches!(judge(&unknown), Opinion::CannotTell(_)));
+        assert!(matches!(judge(&unknown), Opinion::Unknown(_)));
         let none = node("containerd", "1.7.24").facts();
-        assert!(matches!(judge(&none), Opinion::CannotTell(_)));
+        assert!(matches!(judge(&none), Opinion::Unknown(_)));
     }
 }

@@ -5,10 +5,11 @@ use causes::finding::{Confidence, Culprit, Finding};
 use cri::Rpc;
 
 use super::Opinion;
+use super::opinion::finding;
 use crate::evidence::lack::NOT_PROBED;
-use crate::evidence::owner::culprit;
+use crate::evidence::phrases::{duration, with_state};
 use crate::evidence::remedy::resume_daemon;
-use crate::evidence::who::go;
+use crate::evidence::{culprit, kubelet};
 use crate::facts::host::{ApiServer, Lease, Process};
 use crate::facts::probes::Outcome;
 use crate::facts::{Fact, NodeFacts};
@@ -32,29 +33,31 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
 fn stopped(facts: &NodeFacts) -> Option<Finding> {
     let health = &facts.probes.kubelet;
     let mut processes = facts.host.all_processes().iter();
-    let kubelet = processes.find(|process| process.is_kubelet() && process.is_stopped())?;
+    let stopped = processes.find(|process| process.is_kubelet() && process.is_stopped())?;
     let confidence = match health {
         Fact::Known { value, .. } if value.code.is_some() => return None,
         Fact::Known { .. } => Confidence::Certain,
         Fact::Missing { .. } => Confidence::High,
     };
-    let mut found = Finding::new(Cause::KubeletInternal, confidence);
-    found.sentence = format!("{} is stopped", kubelet.label());
-    found.culprit = culprit(kubelet);
-    // Its goroutines and its version have nothing to do with that.
-    found.advice = vec![resume_daemon(kubelet).into()];
-    found.fixed_in.clear();
-    found.evidence = vec![format!("{} {}", kubelet.label(), kubelet.doing())];
+    let mut evidence = vec![with_state(stopped)];
     if let Fact::Known { value, source } = health {
-        found.evidence.push(format!("{source} {}", value.says()));
+        evidence.push(format!("{source} {}", value.says()));
     }
-    Some(found)
+    Some(Finding {
+        sentence: format!("{} is stopped", stopped.label()),
+        culprit: culprit::of_process(stopped),
+        evidence,
+        // Its goroutines and its version are not the cause.
+        advice: vec![resume_daemon(stopped).into()],
+        fixed_in: Vec::new(),
+        ..Finding::new(Cause::KubeletInternal, confidence)
+    })
 }
 
 /// A kubelet that has run for a while, and does not renew its lease although the API server answers.
 fn reporting(facts: &NodeFacts) -> Option<Finding> {
     let host = &facts.host;
-    let kubelet = host.all_processes().iter().find(|one| one.is_kubelet())?;
+    let kubelet = kubelet(host)?;
     let server = host.api_server.value()?;
     if kubelet.age_seconds < LEASE_OVERDUE_SECONDS as f64 {
         return None;
@@ -75,79 +78,81 @@ fn unregistered(facts: &NodeFacts, kubelet: &Process, server: &ApiServer) -> Fin
     let certificate = facts.host.client_certificate.value();
     let node = certificate.and_then(|certificate| certificate.node.as_deref());
     let node = node.unwrap_or("NODE");
-    let mut found = Finding::new(Cause::KubeletInternal, Confidence::Medium);
-    found.sentence = format!(
-        "{} runs, but the API server has no lease of node {node}: the node was deleted there, or was \
-         never registered",
-        kubelet.label()
-    );
-    found.evidence = vec![format!(
-        "the API server at {} answered 404 for the lease of node {node} in the namespace \
-         kube-node-lease",
-        server.address
-    )];
     let restart = match kubelet.service() {
         Some(unit) => format!("`systemctl restart {unit}`"),
         None => "a restart of the kubelet".to_owned(),
     };
-    found.culprit = culprit(kubelet);
-    // Its goroutines have nothing to do with that.
-    found.advice = vec![
-        format!(
-            "run `kubectl get node {node}`: if it is not found, {restart} creates it, because a kubelet \
-             registers its node only when it starts"
-        )
-        .into(),
-        "find out what has deleted the node: a cloud controller or an autoscaler does so when it \
-         believes that the machine is gone"
+    Finding {
+        sentence: format!(
+            "{} runs, but the API server has no lease of node {node}: the node was deleted there, or \
+             was never registered",
+            kubelet.label()
+        ),
+        culprit: culprit::of_process(kubelet),
+        evidence: vec![format!(
+            "the API server at {} answered 404 for the lease of node {node} in the namespace \
+             kube-node-lease",
+            server.address
+        )],
+        // Its goroutines and its version are not the cause.
+        advice: vec![
+            format!(
+                "run `kubectl get node {node}`: if it is not found, {restart} creates it, because a \
+                 kubelet registers its node only when it starts"
+            )
             .into(),
-    ];
-    found.fixed_in.clear();
-    found
+            "find out what has deleted the node: a cloud controller or an autoscaler does so when it \
+             believes that the machine is gone"
+                .into(),
+        ],
+        fixed_in: Vec::new(),
+        ..Finding::new(Cause::KubeletInternal, Confidence::Medium)
+    }
 }
 
-/// A kubelet that does not renew its lease. That is no evidence: its clock may have been set.
+/// A kubelet that does not renew its lease. Its clock may have been set, so this is only a suspicion.
 fn lease_overdue(
     facts: &NodeFacts,
     kubelet: &Process,
     server: &ApiServer,
     seconds_ago: u64,
 ) -> Finding {
-    let host = &facts.host;
-    let for_long = go(seconds_ago as f64);
-    let mut found = Finding::new(Cause::KubeletInternal, Confidence::Medium);
-    found.evidence = vec![format!(
+    let for_long = duration(seconds_ago as f64);
+    let mut evidence = vec![format!(
         "the API server at {} shows that the lease of this node was renewed {for_long} ago; a \
          kubelet renews it every 10 s",
         server.address
     )];
-    let wrote = host.logs.value().map(|logs| logs.kubelet_wrote);
+    let wrote = facts.host.logs.value().map(|logs| logs.kubelet_wrote);
     let logs_nothing = match wrote {
         Some(Some(wrote)) => {
             let ago = facts.taken.since(wrote).as_secs();
-            let line = format!("its last log line was written {} ago", go(ago as f64));
-            found.evidence.push(line);
+            let line = format!("its last log line was written {} ago", duration(ago as f64));
+            evidence.push(line);
             ago >= LEASE_OVERDUE_SECONDS
         }
         Some(None) => {
-            let line = "no line of it is in the logs that were read".to_owned();
-            found.evidence.push(line);
+            evidence.push("no line of it is in the logs that were read".to_owned());
             true
         }
         None => false,
     };
-    let and_logs = if logs_nothing {
-        " and logs nothing"
-    } else {
-        ""
+    let and_logs = match logs_nothing {
+        true => " and logs nothing",
+        false => "",
     };
+    let culprit = culprit::of_process(kubelet);
+    let mut found = finding(
+        Cause::KubeletInternal,
+        Confidence::Medium,
+        culprit,
+        evidence,
+    );
     found.sentence = format!(
         "{} runs, but has not renewed its lease for {for_long}{and_logs}",
         kubelet.label()
     );
-    found.culprit = culprit(kubelet);
-    found.advise_first(abort(kubelet.pid));
-    found
+    found.advising(abort(kubelet.pid))
 }
 
 fn abort(pid: u32) -> String {
@@ -161,12 +166,12 @@ fn abort(pid: u32) -> String {
 fn sync_loop(facts: &NodeFacts) -> Opinion {
     let probes = &facts.probes;
     if probes.outcome(Rpc::ListContainers).is_none() {
-        return Opinion::CannotTell(NOT_PROBED.to_owned());
+        return Opinion::unknown(NOT_PROBED);
     }
     let health = match &probes.kubelet {
         Fact::Known { value, .. } => value,
         Fact::Missing { why, source } => {
-            return Opinion::CannotTell(format!("no kubelet answers at {source}: {why}"));
+            return Opinion::Unknown(format!("no kubelet answers at {source}: {why}"));
         }
     };
     let syncloop = health.failed.iter().any(|check| check == "syncloop");
@@ -191,11 +196,11 @@ fn sync_loop(facts: &NodeFacts) -> Opinion {
     };
     let mut finding = Finding::new(Cause::KubeletInternal, confidence);
     finding.sentence = format!("the runtime answers every call at once, but {what}");
-    let mut processes = facts.host.all_processes().iter();
-    let process = processes.find(|process| process.is_kubelet());
     finding.culprit = Culprit {
         process: Some("kubelet".to_owned()),
-        ..process.map(culprit).unwrap_or_default()
+        ..kubelet(&facts.host)
+            .map(culprit::of_process)
+            .unwrap_or_default()
     };
     if let Some(pid) = finding.culprit.pid {
         finding.advise_first(abort(pid));
@@ -203,7 +208,7 @@ fn sync_loop(facts: &NodeFacts) -> Opinion {
     let says = format!("{} {}", probes.kubelet.source(), health.says());
     finding.evidence.push(says);
     let calls: usize = probes.costs.iter().map(|cost| cost.count).sum();
-    let slowest = go(slowest);
+    let slowest = duration(slowest);
     finding.evidence.push(match relist {
         Some(_) => format!("the last relist of the agent on this node took {slowest}"),
         None => {
@@ -226,7 +231,7 @@ mod tests {
     use crate::node::{found, node};
 
     #[test]
-    fn a_sync_loop_that_stands_beside_a_quick_runtime_is_the_kubelets_own_fault() {
+    fn a_sync_loop_without_progress_is_the_fault_of_the_kubelet_if_the_runtime_is_quick() {
         let facts = node("containerd", "1.7.24").kubelet(500, &["syncloop"]);
         let findings = found(judge(&facts.facts()));
         assert_eq!(findings[0].confidence, Confidence::High);
@@ -350,14 +355,14 @@ mod tests {
     }
 
     #[test]
-    fn a_kubelet_that_is_well_or_waits_for_a_runtime_is_not_at_fault() {
-        let well = node("containerd", "1.7.24").kubelet(200, &[]);
-        assert_eq!(judge(&well.facts()), Opinion::Clear);
+    fn a_kubelet_that_is_healthy_or_waits_for_a_runtime_is_not_at_fault() {
+        let healthy = node("containerd", "1.7.24").kubelet(200, &[]);
+        assert_eq!(judge(&healthy.facts()), Opinion::Clear);
         let waits = node("containerd", "1.7.24")
             .kubelet(500, &["syncloop"])
             .call(Rpc::ListContainers, Outcome::Hung, 2.0);
         assert_eq!(judge(&waits.facts()), Opinion::Clear);
         let none = judge(&node("containerd", "1.7.24").facts());
-        assert!(matches!(none, Opinion::CannotTell(_)));
+        assert!(matches!(none, Opinion::Unknown(_)));
     }
 }

@@ -5,24 +5,23 @@ use causes::finding::{Confidence, Culprit, Finding, headline};
 use pleg::out::words::counted;
 
 use super::Opinion;
-use super::opinion::finding;
+use super::opinion::advised;
 use super::restarts::Restarts;
 use crate::evidence::lack::{lack, lack_of_processes};
+use crate::evidence::{known, kubelet};
 use crate::facts::NodeFacts;
-use crate::facts::host::{HostFacts, Process, Service};
+use crate::facts::host::{HostFacts, Service};
 
 pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     let host = &facts.host;
-    // One of an unknown name answers at the kubelet's address.
-    let answers = facts.probes.kubelet.value().is_some();
-    if answers || host.all_processes().iter().any(Process::is_kubelet) {
-        return Opinion::of(exits_at_start(host), [None::<String>]);
+    if is_running(facts) {
+        return Opinion::of(exits_at_start(host), []);
     }
     if let Some(why) = lack_of_processes(host) {
-        return Opinion::CannotTell(why);
+        return Opinion::Unknown(why);
     }
     if !host.shows_all_processes() {
-        return Opinion::CannotTell("there are too many processes to read all of them".to_owned());
+        return Opinion::unknown("there are too many processes to read all of them");
     }
     // In a container, the node's processes may not be visible.
     let hidden = kubelet_unit(host).and_then(|unit| {
@@ -31,13 +30,18 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
         Some(format!("process {pid}, which {unit} runs, is not visible"))
     });
     match hidden {
-        Some(why) => Opinion::CannotTell(why),
+        Some(why) => Opinion::Unknown(why),
         None => Opinion::of(not_running(host), [lack(&host.kubelet_files)]),
     }
 }
 
+/// Whether a process has the name of a kubelet, or one of another name answers at the kubelet's address.
+fn is_running(facts: &NodeFacts) -> bool {
+    kubelet(&facts.host).is_some() || facts.probes.kubelet.value().is_some()
+}
+
 fn kubelet_unit(host: &HostFacts) -> Option<&Service> {
-    let mut services = host.bus.services.value().into_iter().flatten();
+    let mut services = known(&host.bus.services).iter();
     services.find(|service| service.is_kubelet())
 }
 
@@ -56,9 +60,7 @@ fn read_last_error(unit: &str) -> String {
 
 /// Whether the machine is known not to be set up for a kubelet, and runs none.
 pub(crate) fn has_no_kubelet(facts: &NodeFacts) -> bool {
-    matches!(judge(facts), Opinion::Clear)
-        && facts.probes.kubelet.value().is_none()
-        && !facts.host.all_processes().iter().any(Process::is_kubelet)
+    matches!(judge(facts), Opinion::Clear) && !is_running(facts)
 }
 
 fn not_running(host: &HostFacts) -> Option<Finding> {
@@ -78,25 +80,26 @@ fn not_running(host: &HostFacts) -> Option<Finding> {
         Some(_) => Confidence::Certain,
         None => Confidence::High,
     };
-    let culprit = Culprit {
-        process: Some("kubelet".to_owned()),
-        unit: unit.map(|unit| unit.unit.clone()),
-        ..Culprit::default()
+    let found = Finding {
+        sentence,
+        culprit: Culprit {
+            process: Some("kubelet".to_owned()),
+            unit: unit.map(|unit| unit.unit.clone()),
+            ..Culprit::default()
+        },
+        evidence,
+        ..Finding::new(Cause::KubeletNotRunning, confidence)
     };
-    let mut found = finding(Cause::KubeletNotRunning, confidence, culprit, evidence);
-    found.sentence = sentence;
-    if let Some(unit) = unit {
-        found.advise_first(read_last_error(&unit.unit));
-    }
-    Some(found)
+    Some(advised(found, unit.map(|unit| read_last_error(&unit.unit))))
 }
 
 /// The state of its unit.
 fn says(service: &Service) -> String {
     let unit = &service.unit;
-    let restarts = service.restarts.filter(|restarts| *restarts > 0);
-    let restarts = restarts.map(|restarts| counted(restarts as usize, "restart"));
-    let restarts = restarts.map_or(String::new(), |restarts| format!(" after {restarts}"));
+    let restarts = match service.restarts {
+        None | Some(0) => String::new(),
+        Some(count) => format!(" after {}", counted(count as usize, "restart")),
+    };
     match service.state.as_str() {
         "failed" => format!("{unit} has failed{restarts}"),
         "dead" => format!("{unit} is not started"),
@@ -111,7 +114,7 @@ fn says(service: &Service) -> String {
 mod tests {
     use super::*;
     use crate::facts::Fact;
-    use crate::facts::host::KubeletFiles;
+    use crate::facts::host::{KubeletFiles, Process};
     use crate::node::{found, node};
 
     fn without_kubelet(paths: &[&str], units: &[(&str, &str, u32)]) -> NodeFacts {
@@ -198,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn a_machine_without_any_trace_of_a_kubelet_is_judged_by_its_runtime() {
+    fn a_machine_that_is_not_set_up_for_a_kubelet_is_judged_by_its_runtime() {
         let facts = without_kubelet(&[], &[("containerd.service", "running", 0)]);
         assert_eq!(judge(&facts), Opinion::Clear);
         assert!(has_no_kubelet(&facts));
@@ -225,10 +228,10 @@ mod tests {
     }
 
     #[test]
-    fn in_a_container_the_kubelet_of_the_node_is_not_looked_for() {
+    fn in_a_container_it_is_unknown_whether_the_node_runs_a_kubelet() {
         let mut facts = without_kubelet(&[], &[]);
         facts.host.kubelet_files = Fact::missing("the doctor runs in a container", "files");
-        assert!(matches!(judge(&facts), Opinion::CannotTell(_)));
+        assert!(matches!(judge(&facts), Opinion::Unknown(_)));
         assert!(!has_no_kubelet(&facts));
     }
 }

@@ -1,11 +1,11 @@
 //! A list that exceeds, or will soon exceed, the maximum size of a gRPC message.
 
 use causes::Cause;
-use causes::finding::{Confidence, Culprit, Finding, PodName};
-use pleg::runtime::CallError;
-use pleg::runtime::Rpc;
+use causes::finding::{Confidence, Finding, PodName};
+use pleg::runtime::{CallError, Rpc};
 
 use super::Opinion;
+use super::opinion::of_machine;
 use crate::facts::NodeFacts;
 use crate::facts::probes::ProbeFacts;
 
@@ -25,13 +25,7 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     for probe in &lists {
         let call = probe.call.name();
         if let Some(error @ CallError::TooLarge(_)) = probe.error() {
-            let mut found = finding(probes, Confidence::Certain);
-            found.sentence = format!(
-                "{call} fails because its response is too large, so the kubelet can neither list \
-                 nor garbage-collect containers"
-            );
-            found.evidence.insert(0, format!("{call} failed: {error}"));
-            findings.push(found);
+            findings.push(too_large(probes, call, format!("{call} failed: {error}")));
             continue;
         }
         let Some(bytes) = probe.bytes else { continue };
@@ -39,54 +33,33 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
         if percent < WARN_PERCENT {
             continue;
         }
-        let over = bytes > LIMIT_BYTES;
-        let mut found = finding(
-            probes,
-            match over {
-                true => Confidence::Certain,
-                false => Confidence::Medium,
-            },
-        );
-        found.sentence = match over {
-            true => format!(
-                "the response to {call} exceeds the maximum size of a gRPC message ({percent} % \
-                 of 16 MiB)"
+        let (confidence, sentence) = match bytes > LIMIT_BYTES {
+            true => (
+                Confidence::Certain,
+                format!(
+                    "the response to {call} exceeds the maximum size of a gRPC message ({percent} % \
+                     of 16 MiB)"
+                ),
             ),
-            false => format!(
-                "the response to {call} has reached {percent} % of 16 MiB, the largest that the \
-                 kubelet accepts"
+            false => (
+                Confidence::Medium,
+                format!(
+                    "the response to {call} has reached {percent} % of 16 MiB, the largest that the \
+                     kubelet accepts"
+                ),
             ),
         };
-        found.evidence.insert(
-            0,
-            format!("{call} returned {bytes} bytes, {percent} % of {LIMIT_BYTES}"),
-        );
-        findings.push(found);
+        let shown = format!("{call} returned {bytes} bytes, {percent} % of {LIMIT_BYTES}");
+        findings.push(finding(probes, confidence, sentence, shown));
     }
-    let failure = probes
-        .agent
-        .as_ref()
-        .and_then(|agent| agent.failure.as_ref());
-    if let Some(why @ CallError::TooLarge(_)) = failure {
-        let mut found = finding(probes, Confidence::Certain);
-        found.sentence =
-            "a list call fails because its response is too large, so the kubelet can neither list \
-             nor garbage-collect containers"
-                .to_owned();
-        let says = format!("a list call of the agent on this node failed: {why}");
-        found.evidence.insert(0, says);
-        findings.push(found);
+    let agent = probes.agent.as_ref();
+    if let Some(why @ CallError::TooLarge(_)) = agent.and_then(|agent| agent.failure.as_ref()) {
+        let shown = format!("a list call of the agent on this node failed: {why}");
+        findings.push(too_large(probes, "a list call", shown));
     }
-    let is_known = |call: &Rpc| {
-        probes
-            .node(*call)
-            .is_some_and(|probe| probe.bytes.is_some())
-    };
-    let unknown: Vec<&str> = LISTS
-        .iter()
-        .filter(|call| !is_known(call))
-        .map(|call| call.name())
-        .collect();
+    let is_unknown = |call: &Rpc| probes.node(*call).is_none_or(|probe| probe.bytes.is_none());
+    let unknown = LISTS.into_iter().filter(is_unknown);
+    let unknown: Vec<&str> = unknown.map(Rpc::name).collect();
     let unknown = match unknown[..] {
         [] => None,
         [one] => Some(format!("{one} was not answered")),
@@ -95,8 +68,22 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     Opinion::of(findings, [unknown])
 }
 
-fn finding(probes: &ProbeFacts, confidence: Confidence) -> Finding {
-    let mut finding = Finding::new(Cause::ListExceedsGrpcLimit, confidence);
+fn too_large(probes: &ProbeFacts, call: &str, shown: String) -> Finding {
+    let sentence = format!(
+        "{call} fails because its response is too large, so the kubelet can neither list nor \
+         garbage-collect containers"
+    );
+    finding(probes, Confidence::Certain, sentence, shown)
+}
+
+fn finding(
+    probes: &ProbeFacts,
+    confidence: Confidence,
+    sentence: String,
+    shown: String,
+) -> Finding {
+    let mut finding = of_machine(Cause::ListExceedsGrpcLimit, confidence, vec![shown]);
+    finding.sentence = sentence;
     if let Some(rows) = &probes.rows {
         let counts = [
             (
@@ -115,13 +102,10 @@ fn finding(probes: &ProbeFacts, confidence: Confidence) -> Finding {
             finding.evidence.push(format!(
                 "most of these are in the namespace {namespace}: {count}"
             ));
-            finding.culprit = Culprit {
-                pod: Some(PodName {
-                    namespace: Some(namespace.clone()),
-                    ..PodName::default()
-                }),
-                ..Culprit::default()
-            };
+            finding.culprit.pod = Some(PodName {
+                namespace: Some(namespace.clone()),
+                ..PodName::default()
+            });
         }
     }
     finding
@@ -135,7 +119,7 @@ mod tests {
     use causes::finding::Verdict;
 
     #[test]
-    fn a_list_of_half_the_limit_is_warned_of_and_one_above_it_is_the_problem() {
+    fn a_list_of_half_the_limit_is_suspected_and_one_above_it_is_the_problem() {
         let half = node("containerd", "1.7.24").bytes(Rpc::ListContainers, 9 << 20);
         let findings = found(judge(&half.facts()));
         assert_eq!(findings[0].verdict, Verdict::Suspect);
@@ -171,8 +155,8 @@ mod tests {
             .call(Rpc::ListPodSandbox, Outcome::Hung, 2.0)
             .facts();
         let why = "ListPodSandbox was not answered".to_owned();
-        assert_eq!(judge(&one), Opinion::CannotTell(why));
+        assert_eq!(judge(&one), Opinion::Unknown(why));
         facts.probes = ProbeFacts::default();
-        assert!(matches!(judge(&facts), Opinion::CannotTell(_)));
+        assert!(matches!(judge(&facts), Opinion::Unknown(_)));
     }
 }

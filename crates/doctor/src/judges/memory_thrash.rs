@@ -6,9 +6,9 @@ use causes::finding::{Confidence, Culprit};
 use super::Opinion;
 use super::opinion::finding;
 use crate::evidence::lack::lack;
-use crate::evidence::victims::if_felt;
+use crate::evidence::phrases::MAX_EXAMPLES;
+use crate::evidence::victims::with_victims;
 use crate::evidence::waits::{Said, kernel_lines};
-use crate::evidence::who::MAX_EXAMPLES;
 use crate::facts::NodeFacts;
 use crate::facts::host::{HostFacts, Process};
 
@@ -45,8 +45,8 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     evidence.extend(thrashing);
     evidence.extend(said.iter().take(MAX_EXAMPLES).map(Said::says));
     let killed = said.first().and_then(|said| killed_daemon(&said.line.text));
-    let who = killed.clone().unwrap_or_default();
-    let found = finding(Cause::MemoryThrash, confidence, who, evidence);
+    let culprit = killed.clone().unwrap_or_default();
+    let found = finding(Cause::MemoryThrash, confidence, culprit, evidence);
     match killed {
         // The killed daemon is itself the victim.
         Some(killed) => {
@@ -56,7 +56,7 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
                  keep running"
             ))])
         }
-        None => Opinion::of(if_felt(facts, Some(found)), []),
+        None => Opinion::of(with_victims(facts, found), []),
     }
 }
 

@@ -1,4 +1,4 @@
-//! From facts to findings: pure functions, one file for each cause that needs code. The others are
+//! From facts to findings: pure functions, one file for each cause that needs code. The other causes are
 //! judged by their rules.
 
 use analyze::rules::Rules;
@@ -45,100 +45,86 @@ mod too_many_containers;
 
 /// What the judge of a cause says about a node.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Opinion {
+pub(crate) enum Opinion {
     /// The cause applies, or is suspected; one finding for each culprit.
     Found(Vec<Finding>),
     /// The cause does not apply.
     Clear,
     /// Facts that the judge needs are missing: which, and why.
-    CannotTell(String),
+    Unknown(String),
 }
 
-/// Judges a node for one cause.
-pub type Judge = fn(&NodeFacts) -> Opinion;
+type Judge = fn(&NodeFacts) -> Opinion;
 
-const BY_RULES: Option<Judge> = None;
-
-/// The causes that are judged by what they show now, root causes first: if several are found, an earlier
-/// one explains the later ones. Those without a judge of their own are judged by their rules.
-pub const JUDGES: &[(Cause, Option<Judge>)] = &[
-    (Cause::DiskFull, Some(disk_full::judge)),
-    (Cause::PidsExhausted, Some(pids_exhausted::judge)),
-    (
-        Cause::FdOrInotifyExhausted,
-        Some(fd_or_inotify_exhausted::judge),
-    ),
-    (Cause::KernelRegression, Some(kernel_regression::judge)),
-    (Cause::MemoryCgroupLeak, BY_RULES),
-    (Cause::FanotifyBlocked, Some(fanotify_blocked::judge)),
-    (
-        Cause::StorageUnresponsive,
-        Some(storage_unresponsive::judge),
-    ),
-    (Cause::DiskSaturated, Some(disk_saturated::judge)),
-    (Cause::MemoryThrash, Some(memory_thrash::judge)),
-    (Cause::CpuStarved, Some(cpu_starved::judge)),
-    (Cause::RtnlStuck, BY_RULES),
-    (
-        Cause::SystemdCookieOverflow,
-        Some(systemd_cookie_overflow::judge),
-    ),
-    (Cause::BusUnavailable, Some(bus_unavailable::judge)),
-    (Cause::SystemdOverloaded, Some(systemd_overloaded::judge)),
-    (Cause::KubeletNotRunning, Some(kubelet_not_running::judge)),
-    (Cause::KubeletCredentials, Some(kubelet_credentials::judge)),
-    (
-        Cause::ApiServerUnreachable,
-        Some(api_server_unreachable::judge),
-    ),
-    (Cause::RuncInitFrozen, Some(runc_init_frozen::judge)),
-    (Cause::RuncSeccompPipe, BY_RULES),
-    (Cause::RuncShortExecStuck, BY_RULES),
-    (Cause::RuntimeRestartLoop, Some(runtime_restart_loop::judge)),
-    (
-        Cause::RuntimeUnresponsive,
-        Some(runtime_unresponsive::judge),
-    ),
-    (
-        Cause::ListExceedsGrpcLimit,
-        Some(list_exceeds_grpc_limit::judge),
-    ),
-    (Cause::CniPluginHang, Some(cni_plugin_hang::judge)),
-    (Cause::CniNotReady, Some(cni_not_ready::judge)),
-    (Cause::ContainerNotListed, Some(container_not_listed::judge)),
-    (
-        Cause::ContainerStatusLock,
-        Some(container_status_lock::judge),
-    ),
-    (Cause::ShimUnresponsive, Some(shim_unresponsive::judge)),
-    (Cause::ContainerLock, Some(container_lock::judge)),
-    // A call that waits for it says more.
-    (Cause::RuncHung, Some(runc_hung::judge)),
-    (Cause::ContainerNotDying, Some(container_not_dying::judge)),
-    (Cause::StatisticsHang, Some(statistics_hang::judge)),
-    (Cause::RuntimeLeak, Some(runtime_leak::judge)),
-    (Cause::KubeletInternal, Some(kubelet_internal::judge)),
-    (Cause::TooManyContainers, Some(too_many_containers::judge)),
+/// The causes that are judged by the state of the node, root causes first: if several are found, an earlier
+/// one explains the later ones.
+const JUDGES: &[(Cause, Judge)] = &[
+    (Cause::DiskFull, disk_full::judge),
+    (Cause::PidsExhausted, pids_exhausted::judge),
+    (Cause::FdOrInotifyExhausted, fd_or_inotify_exhausted::judge),
+    (Cause::KernelRegression, kernel_regression::judge),
+    (Cause::MemoryCgroupLeak, |facts| {
+        by_rules::judge(facts, Cause::MemoryCgroupLeak)
+    }),
+    (Cause::FanotifyBlocked, fanotify_blocked::judge),
+    (Cause::StorageUnresponsive, storage_unresponsive::judge),
+    (Cause::DiskSaturated, disk_saturated::judge),
+    (Cause::MemoryThrash, memory_thrash::judge),
+    (Cause::CpuStarved, cpu_starved::judge),
+    (Cause::RtnlStuck, |facts| {
+        by_rules::judge(facts, Cause::RtnlStuck)
+    }),
+    (Cause::SystemdCookieOverflow, systemd_cookie_overflow::judge),
+    (Cause::BusUnavailable, bus_unavailable::judge),
+    (Cause::SystemdOverloaded, systemd_overloaded::judge),
+    (Cause::KubeletNotRunning, kubelet_not_running::judge),
+    (Cause::KubeletCredentials, kubelet_credentials::judge),
+    (Cause::ApiServerUnreachable, api_server_unreachable::judge),
+    (Cause::RuncInitFrozen, runc_init_frozen::judge),
+    (Cause::RuncSeccompPipe, |facts| {
+        by_rules::judge(facts, Cause::RuncSeccompPipe)
+    }),
+    (Cause::RuncShortExecStuck, |facts| {
+        by_rules::judge(facts, Cause::RuncShortExecStuck)
+    }),
+    (Cause::RuntimeRestartLoop, runtime_restart_loop::judge),
+    (Cause::RuntimeUnresponsive, runtime_unresponsive::judge),
+    (Cause::ListExceedsGrpcLimit, list_exceeds_grpc_limit::judge),
+    (Cause::CniPluginHang, cni_plugin_hang::judge),
+    (Cause::CniNotReady, cni_not_ready::judge),
+    (Cause::ContainerNotListed, container_not_listed::judge),
+    (Cause::ContainerStatusLock, container_status_lock::judge),
+    (Cause::ShimUnresponsive, shim_unresponsive::judge),
+    (Cause::ContainerLock, container_lock::judge),
+    // A call that waits for a runc is reported with it.
+    (Cause::RuncHung, runc_hung::judge),
+    (Cause::ContainerNotDying, container_not_dying::judge),
+    (Cause::StatisticsHang, statistics_hang::judge),
+    (Cause::RuntimeLeak, runtime_leak::judge),
+    (Cause::KubeletInternal, kubelet_internal::judge),
+    (Cause::TooManyContainers, too_many_containers::judge),
     // Whatever causes the restarts is the root cause.
-    (Cause::RepairLoop, Some(repair_loop::judge)),
+    (Cause::RepairLoop, repair_loop::judge),
 ];
 
+/// Whether a cause is judged by the state of the node, and not only by its logs.
+pub(crate) fn has_judge(cause: Cause) -> bool {
+    JUDGES.iter().any(|(judged, _)| *judged == cause)
+}
+
 /// All causes that are judged, root causes first. Those of a site are specific, so they explain others.
-pub fn judged() -> impl Iterator<Item = Cause> {
+pub(crate) fn judged() -> impl Iterator<Item = Cause> {
     let sites = Rules::active().sites().iter().copied();
-    let has_judge = |cause: &Cause| JUDGES.iter().any(|(judged, _)| judged == cause);
-    let by_rules = Cause::ALL
-        .into_iter()
-        .filter(move |cause| !has_judge(cause));
+    let by_rules = Cause::ALL.into_iter().filter(|cause| !has_judge(*cause));
     let by_judges = JUDGES.iter().map(|(cause, _)| *cause);
     sites.chain(by_rules).chain(by_judges)
 }
 
 /// What the judge of this cause says about a node, or what its rules say if it has none.
-pub fn opinion(facts: &NodeFacts, cause: Cause) -> Opinion {
+pub(crate) fn opinion(facts: &NodeFacts, cause: Cause) -> Opinion {
     match JUDGES.iter().find(|(judged, _)| *judged == cause) {
-        Some((_, Some(judge))) => judge(facts),
-        _ => by_rules::judge(facts, cause),
+        Some((_, judge)) => judge(facts),
+        None => by_rules::judge(facts, cause),
     }
 }
 

@@ -4,6 +4,8 @@ use causes::Cause;
 use causes::finding::{Confidence, Culprit, Finding};
 
 use super::Opinion;
+use crate::evidence::waits::kernel_says;
+use crate::facts::NodeFacts;
 
 impl Opinion {
     /// The findings; without any, `Clear`, unless a fact is missing that might have shown one.
@@ -16,9 +18,14 @@ impl Opinion {
             return Self::Found(findings);
         }
         match missing.into_iter().flatten().next() {
-            Some(why) => Self::CannotTell(why),
+            Some(why) => Self::Unknown(why),
             None => Self::Clear,
         }
+    }
+
+    /// A fact that the judge needs is missing.
+    pub(super) fn unknown(why: &str) -> Self {
+        Self::Unknown(why.to_owned())
     }
 }
 
@@ -33,5 +40,24 @@ pub(super) fn finding(
         culprit,
         evidence,
         ..Finding::new(cause, confidence)
+    }
+}
+
+/// A finding without a culprit.
+pub(super) fn of_machine(cause: Cause, confidence: Confidence, evidence: Vec<String>) -> Finding {
+    finding(cause, confidence, Culprit::default(), evidence)
+}
+
+/// What the kernel's log alone shows of a cause.
+pub(super) fn of_kernel_log(facts: &NodeFacts, cause: Cause) -> Option<Finding> {
+    let (confidence, lines) = kernel_says(facts, cause)?;
+    Some(of_machine(cause, confidence, lines))
+}
+
+/// The finding with this advice first, if there is any.
+pub(super) fn advised(found: Finding, advice: Option<String>) -> Finding {
+    match advice {
+        Some(advice) => found.advising(advice),
+        None => found,
     }
 }

@@ -7,12 +7,12 @@ use causes::facts::facts;
 use causes::finding::{Confidence, Culprit, Finding};
 
 use super::Opinion;
-use super::opinion::finding;
+use super::opinion::{advised, finding, of_kernel_log};
 use crate::evidence::lack::lack;
-use crate::evidence::owner::{culprit, of_cgroup};
+use crate::evidence::owner::of_cgroup;
 use crate::evidence::remedy::raise_sysctl;
 use crate::evidence::runc::restart;
-use crate::evidence::waits::kernel_says;
+use crate::evidence::{culprit, known};
 use crate::facts::NodeFacts;
 use crate::facts::host::process::is_within;
 use crate::facts::host::{HostFacts, PidsUse, Process};
@@ -24,15 +24,11 @@ const MIN_ZOMBIES: usize = 1000;
 
 pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     let host = &facts.host;
-    let mut findings: Vec<Finding> = Vec::new();
-    findings.extend(whole_machine(facts));
-    let groups = host.cgroups.pids.value().map_or(&[][..], Vec::as_slice);
-    findings.extend(groups.iter().filter_map(|group| full(host, group)));
-    if findings.is_empty()
-        && let Some((confidence, lines)) = kernel_says(facts, Cause::PidsExhausted)
-    {
-        let cause = Cause::PidsExhausted;
-        findings.push(finding(cause, confidence, Culprit::default(), lines));
+    let groups = known(&host.cgroups.pids).iter();
+    let groups = groups.filter_map(|group| full(host, group));
+    let mut findings: Vec<Finding> = whole_machine(facts).into_iter().chain(groups).collect();
+    if findings.is_empty() {
+        findings.extend(of_kernel_log(facts, Cause::PidsExhausted));
     }
     Opinion::of(
         findings,
@@ -51,38 +47,40 @@ fn whole_machine(node: &NodeFacts) -> Option<Finding> {
         (host.limits.pid_max.value(), "kernel.pid_max"),
         (host.limits.threads_max.value(), "kernel.threads-max"),
     ];
-    let known = maxima
-        .into_iter()
-        .filter_map(|(max, name)| Some((*max?, name)));
+    let maxima = maxima.into_iter();
+    let known = maxima.filter_map(|(max, name)| Some((*max?, name)));
     let (max, name) = known.min_by_key(|(max, _)| *max)?;
-    if (tasks as f64) < max as f64 * facts().limits["usedUpPercent"] / 100.0 {
+    if !is_used_up(tasks, max) {
         return None;
     }
     let mut evidence = vec![format!("there are {tasks} tasks; {name} allows {max}")];
-    let zombies = zombies(host);
-    evidence.extend(zombies.as_ref().map(|(_, says)| says.clone()));
-    let parent = zombies.map(|(parent, _)| parent);
-    let who = parent.map_or_else(Culprit::default, culprit);
-    let found = finding(Cause::PidsExhausted, Confidence::Certain, who, evidence);
+    let (parent, says) = zombies(host).unzip();
+    evidence.extend(says);
+    let culprit = parent.map_or_else(Culprit::default, culprit::of_process);
+    let found = finding(Cause::PidsExhausted, Confidence::Certain, culprit, evidence);
     // Restarting a shim costs its pod, and process 1 cannot be restarted.
     let may_restart = |parent: &&Process| parent.pid != 1 && !parent.is_shim();
-    let found = match parent.filter(may_restart) {
-        Some(parent) if parent.is_runtime() => found.advising(format!(
-            "{} is to be restarted to remove its zombies: {}",
-            parent.label(),
-            restart(node, "the restart")
-        )),
-        Some(parent) => found.advising(format!("restart {} to remove its zombies", parent.label())),
-        None => found,
-    };
+    let remove_zombies = parent.filter(may_restart).map(|parent| {
+        let label = parent.label();
+        match parent.is_runtime() {
+            true => format!(
+                "{label} is to be restarted to remove its zombies: {}",
+                restart(node, "the restart")
+            ),
+            false => format!("restart {label} to remove its zombies"),
+        }
+    });
+    let found = advised(found, remove_zombies);
     let more = max.saturating_mul(2).min(MAX_TASKS);
-    Some(match more > max {
-        true => found.advising(raise_sysctl(name, max, more)),
-        false => found,
-    })
+    let raise = (more > max).then(|| raise_sysctl(name, max, more));
+    Some(advised(found, raise))
 }
 
-/// The process with the most zombies.
+fn is_used_up(tasks: u64, max: u64) -> bool {
+    tasks as f64 >= max as f64 * facts().limits["usedUpPercent"] / 100.0
+}
+
+/// The process with the most zombies, and the evidence.
 fn zombies(host: &HostFacts) -> Option<(&Process, String)> {
     let mut parents: BTreeMap<u32, usize> = BTreeMap::new();
     for process in host.all_processes() {
@@ -97,7 +95,7 @@ fn zombies(host: &HostFacts) -> Option<(&Process, String)> {
 }
 
 fn full(host: &HostFacts, group: &PidsUse) -> Option<Finding> {
-    if (group.current as f64) < group.max as f64 * facts().limits["usedUpPercent"] / 100.0 {
+    if !is_used_up(group.current, group.max) {
         return None;
     }
     let mut evidence = vec![format!(
@@ -117,22 +115,22 @@ fn full(host: &HostFacts, group: &PidsUse) -> Option<Finding> {
     let is_a_workload = found.pod.is_some() || found.id.is_some();
     let is_of_all_pods = ["/kubepods", "/kubepods.slice"].contains(&group.path.as_str());
     // A workload at its own limit affects only itself; a daemon affects the node.
-    let (confidence, sentence) = match (daemon, is_a_workload) {
-        (Some(_), _) => (Confidence::Certain, None),
-        (None, true) => {
-            let sentence = "no more processes or threads can be created in one pod";
-            (Confidence::Low, Some(sentence))
-        }
-        (None, false) if is_of_all_pods => {
-            let sentence = "no more processes or threads can be created in any pod";
-            (Confidence::High, Some(sentence))
-        }
-        // Of another program on this machine.
-        (None, false) => return None,
+    let (confidence, sentence) = match daemon {
+        Some(_) => (Confidence::Certain, ""),
+        None if is_a_workload => (
+            Confidence::Low,
+            "no more processes or threads can be created in one pod",
+        ),
+        None if is_of_all_pods => (
+            Confidence::High,
+            "no more processes or threads can be created in any pod",
+        ),
+        // It belongs to another program on this machine.
+        None => return None,
     };
-    let who = daemon.map_or(found, culprit);
+    let culprit = daemon.map_or(found, culprit::of_process);
     let (max, double) = (group.max, group.max.saturating_mul(2));
-    let advice = match &who.unit {
+    let advice = match &culprit.unit {
         Some(unit) => format!(
             "raise the limit (now {max}) with `systemctl set-property --runtime {unit} \
              TasksMax={double}`"
@@ -143,9 +141,7 @@ fn full(host: &HostFacts, group: &PidsUse) -> Option<Finding> {
             group.path
         ),
     };
-    let mut found = finding(Cause::PidsExhausted, confidence, who, evidence);
-    if let Some(sentence) = sentence {
-        found.sentence = sentence.to_owned();
-    }
+    let mut found = finding(Cause::PidsExhausted, confidence, culprit, evidence);
+    found.sentence = sentence.to_owned();
     Some(found.advising(advice))
 }

@@ -6,13 +6,13 @@ use causes::finding::Finding;
 
 use super::Opinion;
 use super::restarts::{Restarts, opinion};
-use crate::evidence::who::go;
+use crate::evidence::phrases::duration;
 use crate::facts::NodeFacts;
 use crate::facts::host::Service;
 
 pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     opinion(&facts.host, Service::is_kubelet, |restarts| {
-        // One that exits by itself is not repaired by anything.
+        // A kubelet that exits by itself is not in a repair loop.
         (!restarts.exits_at_start()).then(|| loops(restarts))
     })
 }
@@ -20,11 +20,10 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
 fn loops(restarts: &Restarts) -> Finding {
     let unit = &restarts.service.unit;
     let mut found = restarts.found(Cause::RepairLoop);
-    if let Some(round) = restarts.round {
-        let round = go(round.ceil());
-        let every = format!("that is at least one every {round} since the machine started");
-        found.evidence.push(every);
-    }
+    found.evidence.extend(restarts.round.map(|round| {
+        let round = duration(round.ceil());
+        format!("that is at least one every {round} since the machine started")
+    }));
     found.sentence = format!("{}, which fixes nothing", restarts.says());
     found.advise_first(format!(
         "fix whatever else is found on this node, which is the root cause; `journalctl -u {unit}` \
@@ -80,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kubelet_that_is_repaired_all_day_is_said_not_to_be_cured_by_it() {
+    fn restarts_that_repair_a_kubelet_all_day_fix_nothing() {
         let found = found(judge(&kubelet(DAY, Some(140), 130.0)));
         assert_eq!(found[0].confidence, Confidence::High);
         assert_eq!(
@@ -97,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn restarts_that_may_lie_months_apart_are_a_suspicion_while_the_last_is_fresh() {
+    fn restarts_that_may_be_months_old_are_a_suspicion_if_the_last_one_is_recent() {
         let young = found(judge(&kubelet(90.0 * DAY, Some(7), 40.0)));
         assert_eq!(young[0].confidence, Confidence::Medium);
         let old = kubelet(90.0 * DAY, Some(7), MAX_ROUND_SECONDS + 1.0);
@@ -105,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kubelet_that_was_restarted_now_and_then_is_left_alone() {
+    fn a_kubelet_with_few_or_old_restarts_is_no_finding() {
         for (restarts, age) in [
             (0, 30.0),
             (2, 30.0),
@@ -124,12 +123,12 @@ mod tests {
             let facts = kubelet(3000.0 + age, Some(10), age);
             assert_eq!(judge(&facts) == Opinion::Clear, clear, "{age}");
         }
-        // One that exits at each start is not repaired by anything.
+        // A kubelet that exits at each start is not in a repair loop.
         assert_eq!(judge(&kubelet(3600.0, Some(300), 1.0)), Opinion::Clear);
     }
 
     #[test]
-    fn a_kubelet_that_is_between_two_starts_or_has_just_begun_is_in_the_loop() {
+    fn a_kubelet_that_waits_for_its_restart_or_has_just_started_is_in_the_loop() {
         let mut waits = kubelet(3600.0, Some(10), 1.0);
         service(&mut waits).main_pid = None;
         service(&mut waits).state = "auto-restart".to_owned();
@@ -141,13 +140,13 @@ mod tests {
         service(&mut begins).main_pid = Some(700);
         let began = found(judge(&begins));
         assert!(began[0].evidence[1].contains("was started after"));
-        // Of too many processes it may be one that was not read.
+        // If there are too many processes, the main process may not have been read.
         let mut crowded = begins.clone();
         if let Fact::Known { value, .. } = &mut crowded.host.processes {
             value.extend((0..19_000).map(|at| process(1000 + at, "app", 9.0)));
         }
         assert_eq!(judge(&crowded), Opinion::Clear);
-        // Another systemd's numbers are not ours.
+        // The PIDs of another systemd are not comparable.
         if let Fact::Known { value, .. } = &mut begins.host.processes {
             value[0].comm = "tini".to_owned();
         }
@@ -155,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_was_stopped_or_given_up_is_in_no_loop() {
+    fn a_kubelet_that_was_stopped_or_given_up_is_in_no_loop() {
         for state in ["dead", "failed"] {
             let mut facts = kubelet(3600.0, Some(10), 1.0);
             service(&mut facts).main_pid = None;
@@ -165,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_count_of_restarts_it_is_not_clear() {
+    fn without_a_count_of_restarts_nothing_is_known() {
         let mut none = kubelet(DAY, Some(0), DAY);
         none.host.bus.services = Fact::known(Vec::new(), "bus");
         let mut unasked = kubelet(DAY, Some(0), DAY);
@@ -174,7 +173,7 @@ mod tests {
         unseen.host.processes = Fact::missing("denied", "/proc");
         for facts in [kubelet(DAY, None, 10.0), none, unasked, unseen] {
             let opinion = judge(&facts);
-            assert!(matches!(opinion, Opinion::CannotTell(_)), "{opinion:?}");
+            assert!(matches!(opinion, Opinion::Unknown(_)), "{opinion:?}");
         }
     }
 }

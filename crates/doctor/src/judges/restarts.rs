@@ -4,9 +4,10 @@ use causes::Cause;
 use causes::finding::{Confidence, Culprit, Finding};
 
 use super::Opinion;
+use super::opinion::finding;
 use crate::evidence::lack::{lack, lack_of_processes};
-use crate::evidence::owner::culprit;
-use crate::evidence::who::go;
+use crate::evidence::phrases::age;
+use crate::evidence::{culprit, known};
 use crate::facts::host::{HostFacts, Process, Service};
 use crate::limits::{
     MAX_ROUND_OF_EXITS_SECONDS, MAX_ROUND_SECONDS, MIN_RESTARTS, ROUNDS_TO_RECOVER,
@@ -32,16 +33,16 @@ enum Now<'a> {
     Waits,
 }
 
-/// The opinion on the services that are `meant`, of which `find` says what those in a loop show.
+/// The opinion on the services that are `meant`. `find` makes the finding about one that is in a loop.
 pub(super) fn opinion(
     host: &HostFacts,
     meant: impl Fn(&Service) -> bool,
     find: impl Fn(&Restarts) -> Option<Finding>,
 ) -> Opinion {
-    let known = &host.bus.services;
-    let services = known.value().map_or(&[][..], Vec::as_slice);
-    let services: Vec<&Service> = services.iter().filter(|service| meant(service)).collect();
-    let none = known.value().filter(|_| services.is_empty());
+    let fact = &host.bus.services;
+    let services = known(fact).iter();
+    let services: Vec<&Service> = services.filter(|service| meant(service)).collect();
+    let none = fact.value().filter(|_| services.is_empty());
     let none = none.map(|_| "systemd manages no such service here".to_owned());
     let uncounted = services.iter().find(|service| service.restarts.is_none());
     let uncounted = uncounted.map(|service| {
@@ -51,16 +52,15 @@ pub(super) fn opinion(
              not count restarts"
         )
     });
-    let loops = services
-        .iter()
-        .filter_map(|service| Restarts::of(host, service));
+    let services = services.iter();
+    let loops = services.filter_map(|service| Restarts::of(host, service));
     let found = loops.filter_map(|restarts| find(&restarts));
-    let missing = [lack(known), none, uncounted, lack_of_processes(host)];
+    let missing = [lack(fact), none, uncounted, lack_of_processes(host)];
     Opinion::of(found, missing)
 }
 
 impl<'a> Restarts<'a> {
-    /// `None` if it is in no loop.
+    /// The restarts of a service; `None` if it is in no loop.
     pub(super) fn of(host: &'a HostFacts, service: &'a Service) -> Option<Self> {
         let count = service.restarts.filter(|count| *count >= MIN_RESTARTS)?;
         let now = Now::of(host, service)?;
@@ -85,34 +85,32 @@ impl<'a> Restarts<'a> {
             .is_some_and(|round| round <= MAX_ROUND_OF_EXITS_SECONDS)
     }
 
-    /// It as a finding: less sure if some of the restarts may be old.
+    /// A finding about them, with a lower confidence if some of the restarts may be old.
     pub(super) fn found(&self, cause: Cause) -> Finding {
         let confidence = match self.round {
             Some(_) => Confidence::High,
             None => Confidence::Medium,
         };
-        let unit = &self.service.unit;
-        let who = match self.now {
-            Now::Runs(process) => culprit(process),
+        let (unit, count) = (&self.service.unit, self.count);
+        let process = match self.now {
+            Now::Runs(process) => culprit::of_process(process),
             Now::Started(_) | Now::Waits => Culprit::default(),
         };
-        let count = self.count;
-        let mut found = Finding::new(cause, confidence);
-        found.culprit = Culprit {
+        let culprit = Culprit {
             unit: Some(unit.clone()),
-            ..who
+            ..process
         };
-        found.evidence = vec![
+        let evidence = vec![
             format!("NRestarts of {unit} is {count}; it counts restarts by systemd itself"),
             self.now.says(unit),
         ];
-        found
+        finding(cause, confidence, culprit, evidence)
     }
 
     /// How often it was restarted, and when last.
     pub(super) fn says(&self) -> String {
         let last = match self.now {
-            Now::Runs(_) => format!("the last time {} ago", go(self.now.seconds().floor())),
+            Now::Runs(process) => format!("the last time {} ago", age(process)),
             Now::Started(_) => "most recently just now".to_owned(),
             Now::Waits => "and is about to restart it again".to_owned(),
         };
@@ -146,8 +144,7 @@ impl<'a> Now<'a> {
     fn says(&self, unit: &str) -> String {
         match self {
             Self::Runs(process) => {
-                let age = go(process.age_seconds.floor());
-                let main = process.label();
+                let (main, age) = (process.label(), age(process));
                 format!("its main process, {main}, has been running for {age}")
             }
             Self::Started(pid) => {

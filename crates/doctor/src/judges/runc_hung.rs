@@ -1,6 +1,6 @@
 //! A runc that the runtime or a shim has started to create, start, kill, update or delete a container,
-//! and that does not return: what the kubelet wanted of the pod is not done, whatever the lists and
-//! statuses say.
+//! and that does not return: the kubelet's change of the pod is not done, whatever the lists and statuses
+//! show.
 
 use causes::Cause;
 use causes::finding::{Confidence, Culprit, Finding};
@@ -8,59 +8,54 @@ use causes::finding::{Confidence, Culprit, Finding};
 use super::Opinion;
 use super::opinion::finding;
 use crate::evidence::lack::lack_of_processes;
+use crate::evidence::phrases::{age, short, with_state};
 use crate::evidence::remedy::release_runc;
-use crate::evidence::runc::{hung_runcs, started, starter};
+use crate::evidence::runc::{container_of_runc, hung_runcs, started, starter, verb_of_runc};
 use crate::evidence::shims::shims;
-use crate::evidence::who::{go, short};
+use crate::evidence::{culprit, known};
 use crate::facts::NodeFacts;
 use crate::facts::host::Process;
 
 pub(super) fn judge(facts: &NodeFacts) -> Opinion {
-    let hung = hung_runcs(facts);
-    let findings: Vec<Finding> = hung.iter().map(|runc| of(facts, runc)).collect();
+    let findings = hung_runcs(facts).into_iter().map(|runc| of(facts, runc));
     Opinion::of(findings, [lack_of_processes(&facts.host)])
 }
 
 fn of(facts: &NodeFacts, runc: &Process) -> Finding {
-    let host = &facts.host;
-    let age = go(runc.age_seconds.floor());
     let mut evidence = vec![started(facts, runc)];
-    let below = host.children(runc.pid);
-    evidence.extend(below.map(|child| format!("below it, {} {}", child.label(), child.doing())));
-    let culprit = culprit(facts, runc);
-    let verb = runc.runc.as_ref().map(|command| command.verb.as_str());
-    let command = verb.map_or("runc".to_owned(), |verb| format!("`runc {verb}`"));
-    let container = culprit.id.as_deref().map(short);
-    let container = container.map_or(String::new(), |id| format!(" of container {id}"));
+    let children = facts.host.children(runc.pid);
+    evidence.extend(children.map(|child| format!("below it, {}", with_state(child))));
+    let command = verb_of_runc(runc).map_or("runc".to_owned(), |verb| format!("`runc {verb}`"));
+    let id = container_of_runc(runc);
+    let container = id.map_or(String::new(), |id| format!(" of container {}", short(id)));
     // A disk that is slow may hold one up for as long.
     let (confidence, what) = match runc.is_stopped() {
         true => (Confidence::Certain, "is stopped".to_owned()),
-        false => (Confidence::High, format!("has not returned for {age}")),
+        false => {
+            let age = age(runc);
+            (Confidence::High, format!("has not returned for {age}"))
+        }
     };
-    let ids: Vec<&str> = culprit.id.as_deref().into_iter().collect();
-    let release = release_runc(runc, &starter(facts, runc), &ids, facts);
-    let mut found = finding(Cause::RuncHung, confidence, culprit, evidence);
+    let mut found = finding(Cause::RuncHung, confidence, culprit(facts, runc), evidence);
     found.sentence = format!("{command}{container}, process {}, {what}", runc.pid);
-    found.advise_first(release);
-    found
+    found.advising(release_runc(runc, &starter(facts, runc), id, facts))
 }
 
 /// The process, the container that it is to change, and its pod, or that of the shim that started it.
 fn culprit(facts: &NodeFacts, runc: &Process) -> Culprit {
     let shims = shims(facts).unwrap_or_default();
     let shim = shims.iter().find(|shim| shim.process.pid == runc.ppid);
-    let id = runc.runc.as_ref().and_then(|it| it.container.clone());
-    let mut tasks = facts.probes.tasks.value().into_iter().flatten();
-    let task = tasks.find(|task| Some(&task.id) == id.as_ref());
+    let id = container_of_runc(runc);
+    let mut tasks = known(&facts.probes.tasks).iter();
+    let task = tasks.find(|task| Some(&*task.id) == id);
     let pod = task.and_then(|task| task.pod.as_ref());
-    Culprit {
-        pid: Some(runc.pid),
-        process: Some(runc.comm.clone()),
+    let container = Culprit {
         pod: pod.or(shim.and_then(|shim| shim.pod)).cloned(),
         container: task.and_then(|task| task.container.clone()),
-        id,
+        id: id.map(str::to_owned),
         ..Culprit::default()
-    }
+    };
+    culprit::with_process(container, runc)
 }
 
 #[cfg(test)]

@@ -6,12 +6,13 @@ use causes::finding::{Confidence, Finding};
 use pleg::out::words::counted;
 
 use super::Opinion;
-use super::opinion::finding;
+use super::opinion::{advised, finding};
 use crate::evidence::ending::{Held, endings};
-use crate::evidence::exits::who;
 use crate::evidence::lack::{lack, lack_of_groups};
-use crate::evidence::owner::{culprit, of_cgroup};
+use crate::evidence::owner::of_cgroup;
+use crate::evidence::phrases::name_of_task;
 use crate::evidence::remedy::thaw;
+use crate::evidence::{culprit, known};
 use crate::facts::NodeFacts;
 use crate::facts::host::process::{is_of_freezer, is_within};
 use crate::facts::host::{FrozenCgroup, HostFacts, Process};
@@ -22,8 +23,6 @@ const STUCK_SECONDS: f64 = 30.0;
 
 pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     let host = &facts.host;
-    let known = host.cgroups.frozen.value();
-    let frozen = known.map_or(&[][..], Vec::as_slice);
     let mut findings: Vec<Finding> = host
         .all_processes()
         .iter()
@@ -37,15 +36,15 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
         ending.any(|ending| matches!(ending.held, Held::Frozen(held) if held == group))
     };
     if findings.is_empty() {
-        let others = frozen.iter().filter(|group| !is_reported(group));
+        let frozen = known(&host.cgroups.frozen).iter();
+        let others = frozen.filter(|group| !is_reported(group));
         findings.extend(others.filter_map(|group| left_frozen(facts, group)));
     }
     Opinion::of(findings, [lack_of_groups(host), lack(&host.cgroups.frozen)])
 }
 
 fn stuck(process: &Process, host: &HostFacts) -> Option<Finding> {
-    let is_read = host.cgroups.frozen.value().is_some();
-    let looked_at = process.cgroup("freezer").filter(|_| is_read);
+    let is_read = host.cgroups.frozen.value().is_some() && process.cgroup("freezer").is_some();
     let group = host.frozen_group(process);
     let mut threads = process.threads.iter();
     let refrigerated = threads.find(|thread| thread.still && thread.functions().any(is_of_freezer));
@@ -60,9 +59,7 @@ fn stuck(process: &Process, host: &HostFacts) -> Option<Finding> {
     )];
     evidence.push(match group {
         Some(group) => format!("{} contains {}", group.file, group.state),
-        None if looked_at.is_some() => {
-            "its cgroup is not reported as frozen, which is a kernel bug".to_owned()
-        }
+        None if is_read => "its cgroup is not reported as frozen, which is a kernel bug".to_owned(),
         None => "the freezer state of its cgroup could not be read".to_owned(),
     });
     evidence.extend(refrigerated.and_then(|thread| {
@@ -74,30 +71,23 @@ fn stuck(process: &Process, host: &HostFacts) -> Option<Finding> {
         true => Confidence::High,
         false => Confidence::Medium,
     };
-    let found = finding(
-        Cause::RuncInitFrozen,
-        confidence,
-        culprit(process),
-        evidence,
-    );
+    let culprit = culprit::of_process(process);
+    let found = finding(Cause::RuncInitFrozen, confidence, culprit, evidence);
     let advice = match group {
         Some(group) => Some(thaw(group)),
-        None if looked_at.is_some() => Some(format!(
+        None if is_read => Some(format!(
             "thaw {} by moving it to another freezer cgroup: `echo {} > \
              /sys/fs/cgroup/freezer/tasks`",
             process.label(),
             process.pid
         )),
-        None => look(process),
+        None => read_state(process),
     };
-    Some(match advice {
-        Some(advice) => found.advising(advice),
-        None => found,
-    })
+    Some(advised(found, advice))
 }
 
-/// What to do by hand if no cgroup could be read.
-fn look(process: &Process) -> Option<String> {
+/// How to read the state of the cgroup by hand, if it could not be read.
+fn read_state(process: &Process) -> Option<String> {
     let path = process.cgroup("freezer").filter(|path| *path != "/")?;
     let (file, frozen, thaw) = match process.freezer_v1().is_some() {
         true => (format!("freezer{path}/freezer.state"), "FROZEN", "THAWED"),
@@ -120,46 +110,49 @@ fn left_frozen(facts: &NodeFacts, group: &FrozenCgroup) -> Option<Finding> {
         let path = process.cgroup("freezer");
         path.is_some_and(|path| is_within(path, &group.path))
     };
-    let tasks = facts.probes.tasks.value().map_or(&[][..], Vec::as_slice);
     let first = |task: &Task| task.init.and_then(|init| host.process(init));
-    let tasks = tasks.iter();
-    let tasks = tasks.filter(|task| first(task).is_some_and(is_held));
-    let tasks: Vec<&Task> = tasks.collect();
+    let tasks = known(&facts.probes.tasks).iter();
+    let tasks: Vec<&Task> = tasks
+        .filter(|task| first(task).is_some_and(is_held))
+        .collect();
     if tasks.is_empty() && !is_of_a_pod(&group.path) {
         return None;
     }
-    let held = host.all_processes().iter();
-    let held = held.filter(|process| is_held(process)).count();
+    let processes = host.all_processes().iter();
+    let held = processes.filter(|process| is_held(process)).count();
     let evidence = vec![format!(
         "{} contains {}, with {} in the cgroup",
         group.file,
         group.state,
         counted(held, "process")
     )];
-    let mut whose = of_cgroup(&group.path);
+    let mut culprit = of_cgroup(&group.path);
     let frozen = match &tasks[..] {
         [] => format!("the cgroup {} of a pod is", group.path),
         [task] => {
-            whose.pod = task.pod.clone();
-            whose.container = task.container.clone();
-            whose.id = Some(task.id.clone());
-            format!("{} is", who(task))
+            culprit.pod = task.pod.clone();
+            culprit.container = task.container.clone();
+            culprit.id = Some(task.id.clone());
+            format!("{} is", name_of_task(task))
         }
-        [task, others @ ..] => format!("{} and {} more are", who(task), others.len()),
+        [task, others @ ..] => format!("{} and {} more are", name_of_task(task), others.len()),
     };
-    // It waited there in the first sample, so this is no moment of an update.
+    // It waited there in the first sample already, so this is not the short freeze of an update.
     let mut firsts = tasks.iter().filter_map(|task| first(task));
     let confidence = match firsts.any(|first| first.waits().any(is_of_freezer)) {
         true => Confidence::High,
         false => Confidence::Low,
     };
-    let mut found = finding(Cause::RuncInitFrozen, confidence, whose, evidence);
-    found.sentence = format!(
-        "{frozen} frozen: no process in it runs, and commands and probes in it fail or hang"
-    );
-    // The advice of the page is about `runc init`.
-    found.advice.clear();
-    Some(found.advising(format!("unless it was paused on purpose, {}", thaw(group))))
+    Some(Finding {
+        sentence: format!(
+            "{frozen} frozen: no process in it runs, and commands and probes in it fail or hang"
+        ),
+        culprit,
+        evidence,
+        // The advice of the page is about `runc init`.
+        advice: vec![format!("unless it was paused on purpose, {}", thaw(group)).into()],
+        ..Finding::new(Cause::RuncInitFrozen, confidence)
+    })
 }
 
 fn is_of_a_pod(path: &str) -> bool {

@@ -5,9 +5,8 @@ use causes::Cause;
 use causes::finding::{Confidence, Finding};
 
 use super::Opinion;
-use super::opinion::finding;
 use crate::evidence::lack::{lack, lack_of_processes};
-use crate::evidence::owner::culprit;
+use crate::evidence::{culprit, known};
 use crate::facts::NodeFacts;
 use crate::facts::host::process::is_within;
 use crate::facts::host::{HostFacts, Process};
@@ -25,27 +24,25 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
 
 fn leaks(host: &HostFacts, daemon: &Process) -> Option<Finding> {
     let used = [memory(host, daemon), threads(daemon), descriptors(daemon)];
-    let used: Vec<String> = used.into_iter().flatten().collect();
+    let used = used.into_iter().flatten();
+    let used: Vec<String> = used
+        .map(|used| format!("{} has {used}", daemon.label()))
+        .collect();
     let first = used.first()?;
-    let sentence = format!("{} has {first}", daemon.label());
-    let evidence = used
-        .iter()
-        .map(|used| format!("{} has {used}", daemon.label()));
-    let evidence = evidence.collect();
-    let cause = Cause::RuntimeLeak;
-    let mut found = finding(cause, Confidence::Medium, culprit(daemon), evidence);
-    found.sentence = sentence;
-    Some(found)
+    Some(Finding {
+        sentence: first.clone(),
+        culprit: culprit::of_process(daemon),
+        evidence: used,
+        ..Finding::new(Cause::RuntimeLeak, Confidence::Medium)
+    })
 }
 
 fn memory(host: &HostFacts, daemon: &Process) -> Option<String> {
     let resident = daemon.resident_kib?;
     let own = daemon.cgroup("memory").unwrap_or_default();
-    let limits = host.cgroups.memory_limits.value().into_iter().flatten();
-    let limit = limits
-        .filter(|limit| is_within(own, &limit.path))
-        .map(|limit| limit.max_kib)
-        .min();
+    let limits = known(&host.cgroups.memory_limits).iter();
+    let limits = limits.filter(|limit| is_within(own, &limit.path));
+    let limit = limits.map(|limit| limit.max_kib).min();
     if let Some(limit) = limit.filter(|limit| resident as f64 >= *limit as f64 * NEAR_SHARE) {
         let (resident, limit) = (mib(resident), mib(limit));
         return Some(format!(
@@ -81,7 +78,7 @@ mod tests {
 
     const GIB: u64 = 1 << 20;
 
-    /// A machine with so much memory, whose containerd uses this much of it.
+    /// A machine with `total_kib` of memory, of which containerd uses `resident_kib`.
     fn using(resident_kib: u64, total_kib: u64) -> NodeFacts {
         let node =
             node("containerd", "1.7.24").in_group(10, "", "/system.slice/containerd.service");
@@ -171,6 +168,6 @@ mod tests {
         assert_eq!(judge(&k3s), Opinion::Clear);
         let mut unknown = using(300 << 10, 4 * GIB);
         unknown.host.memory = Fact::missing("denied", "meminfo");
-        assert!(matches!(judge(&unknown), Opinion::CannotTell(_)));
+        assert!(matches!(judge(&unknown), Opinion::Unknown(_)));
     }
 }

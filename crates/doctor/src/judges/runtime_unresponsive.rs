@@ -9,14 +9,14 @@ use pleg::out::words::counted;
 use pleg::runtime::{CallError, NoConnection, Rpc, Unreachable};
 
 use super::Opinion;
+use crate::evidence::culprit;
 use crate::evidence::lack::NOT_PROBED;
-use crate::evidence::owner::culprit;
+use crate::evidence::phrases::{MAX_EXAMPLES, name_of_call, stacks, with_state};
 use crate::evidence::remedy::resume_daemon;
 use crate::evidence::runc::restart;
-use crate::evidence::who::{MAX_EXAMPLES, stacks, subject};
 use crate::facts::NodeFacts;
 use crate::facts::host::Process;
-use crate::facts::probes::{End, OtherCalls, Probe, ProbeFacts};
+use crate::facts::probes::{End, OtherCalls, Probe};
 
 mod behind;
 mod failing;
@@ -37,47 +37,38 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     let Some(version) = probes.node(Rpc::Version) else {
         return unasked(facts);
     };
-    let opinion = match &version.end {
-        End::Failed(CallError::Unavailable(why)) => refused(facts, version, why),
-        End::Failed(error) => Opinion::Found(vec![nonsense(facts, error)]),
-        End::Hung => Opinion::Found(vec![match probes.while_version_hangs() {
+    let findings = match &version.end {
+        End::Failed(CallError::Unavailable(why)) => match refused(facts, version, why) {
+            Ok(finding) => vec![finding],
+            Err(why) => return Opinion::Unknown(why),
+        },
+        End::Failed(error) => vec![version_fails(facts, error)],
+        End::Hung => vec![match probes.while_version_hangs() {
             Some(OtherCalls::Answered) => all_but_version(facts, version),
             Some(OtherCalls::Unknown) if !is_kept_from_running(facts) => {
                 perhaps_all(facts, version)
             }
             _ => no_call_answered(facts, version),
-        }]),
-        End::Answered => match facts.runtime_process() {
-            // A debugger stops it for a moment, again and again.
-            Some(who) if who.state == 'T' => {
-                let mut findings = vec![stopped_since(facts, who)];
-                if let Opinion::Found(others) = lists(facts) {
-                    findings.extend(others);
-                }
-                Opinion::Found(findings)
-            }
-            _ => lists(facts),
-        },
-    };
-    match opinion {
-        Opinion::Found(findings) => {
-            let findings = findings.into_iter();
-            Opinion::Found(findings.map(|finding| with_unit(facts, finding)).collect())
+        }],
+        End::Answered => {
+            // A debugger (state t) stops it for a moment, again and again.
+            let runtime = facts.runtime_process();
+            let stopped = runtime.filter(|process| process.state == 'T');
+            let stopped = stopped.map(|process| stopped_since(facts, process));
+            stopped.into_iter().chain(lists(facts)).collect()
         }
-        other => other,
-    }
+    };
+    let findings = findings.into_iter();
+    Opinion::of(findings.map(|finding| with_unit(facts, finding)), [])
 }
 
-/// It has answered, and was stopped before the end.
-fn stopped_since(facts: &NodeFacts, who: &Process) -> Finding {
-    let label = who.label();
+/// The runtime answered `Version`, and was stopped afterwards.
+fn stopped_since(facts: &NodeFacts, process: &Process) -> Finding {
+    let label = process.label();
     let sentence = format!("the container runtime {label} has been stopped since it was called");
-    let mut finding = finding(facts, Confidence::High, sentence);
-    let evidence = &mut finding.evidence;
-    evidence.push("it answered Version at first".to_owned());
-    evidence.push(format!("{label} {}", who.doing()));
-    finding.advise_first(resume_daemon(who));
-    finding
+    let answered = "it answered Version at first".to_owned();
+    let evidence = [answered, with_state(process)];
+    finding(facts, Confidence::High, sentence, evidence).advising(resume_daemon(process))
 }
 
 /// Adds advice about the systemd unit of the runtime.
@@ -95,24 +86,26 @@ fn with_unit(facts: &NodeFacts, mut finding: Finding) -> Finding {
 
 fn unasked(facts: &NodeFacts) -> Opinion {
     let probes = &facts.probes;
-    let why = match (&probes.agent, probes.endpoint.is_empty()) {
+    let (found, why) = match (&probes.agent, probes.endpoint.is_empty()) {
         // The agent may report that both lists hang.
-        (Some(_), _) => match lists(facts) {
-            found @ Opinion::Found(_) => return found,
-            _ => "the runtime has not answered the agent on this node yet",
-        },
-        (None, true) => "no container runtime was found; set its socket with --runtime-endpoint",
-        (None, false) => NOT_PROBED,
+        (Some(_), _) => (
+            lists(facts),
+            "the runtime has not answered the agent on this node yet",
+        ),
+        (None, true) => (
+            Vec::new(),
+            "no container runtime was found; set its socket with --runtime-endpoint",
+        ),
+        (None, false) => (Vec::new(), NOT_PROBED),
     };
-    Opinion::CannotTell(why.to_owned())
+    Opinion::of(found, [Some(why.to_owned())])
 }
 
-fn refused(facts: &NodeFacts, version: &Probe, why: &Unreachable) -> Opinion {
+/// There is no connection to the runtime; `Err` if only root can open its socket.
+fn refused(facts: &NodeFacts, version: &Probe, why: &Unreachable) -> Result<Finding, String> {
     let at = &facts.probes.endpoint;
     let (confidence, sentence) = match why.cause {
-        NoConnection::Forbidden => {
-            return Opinion::CannotTell(format!("only root can open {at}: {why}"));
-        }
+        NoConnection::Forbidden => return Err(format!("only root can open {at}: {why}")),
         NoConnection::NoSocket => (
             Confidence::High,
             format!(
@@ -143,22 +136,21 @@ fn refused(facts: &NodeFacts, version: &Probe, why: &Unreachable) -> Opinion {
         ),
     };
     let starts = starting(facts, why.cause);
-    let mut finding = starts.unwrap_or_else(|| finding(facts, confidence, sentence));
+    let mut finding = starts.unwrap_or_else(|| finding(facts, confidence, sentence, []));
     finding.evidence.push(format!(
         "a connection to {at} failed{}: {why}",
         version.source()
     ));
-    for probe in facts.probes.went_away.calls().iter().take(MAX_EXAMPLES) {
-        let call = probe.call;
-        let who = subject(probe);
-        let went = format!("it went away while {call} of {who} was outstanding");
-        finding.evidence.push(went);
-    }
-    finding.evidence.extend(queue(facts));
-    Opinion::Found(vec![finding])
+    let lost = facts.probes.went_away.calls().iter().take(MAX_EXAMPLES);
+    let lost = lost.map(|probe| {
+        let call = name_of_call(probe);
+        format!("it went away while {call} was outstanding")
+    });
+    finding.evidence.extend(lost.chain(queue(facts)));
+    Ok(finding)
 }
 
-fn nonsense(facts: &NodeFacts, why: &CallError) -> Finding {
+fn version_fails(facts: &NodeFacts, why: &CallError) -> Finding {
     let at = &facts.probes.endpoint;
     let sentence = match why {
         CallError::Unimplemented(_) | CallError::Malformed(_) => {
@@ -166,9 +158,8 @@ fn nonsense(facts: &NodeFacts, why: &CallError) -> Finding {
         }
         _ => format!("the service at {at} fails Version"),
     };
-    let mut finding = finding(facts, Confidence::High, sentence);
-    finding.evidence.push(format!("Version failed: {why}"));
-    finding
+    let failed = format!("Version failed: {why}");
+    finding(facts, Confidence::High, sentence, [failed])
 }
 
 /// Connections that wait to be accepted.
@@ -181,19 +172,20 @@ fn queue(facts: &NodeFacts) -> Option<String> {
     (queue.waiting > 0).then_some(says)
 }
 
-fn name(probes: &ProbeFacts) -> &str {
-    let runtime = probes.runtime.as_ref();
-    runtime.map_or("the runtime", |runtime| &runtime.name)
-}
-
-fn finding(facts: &NodeFacts, confidence: Confidence, sentence: String) -> Finding {
-    let mut finding = Finding::new(Cause::RuntimeUnresponsive, confidence);
-    finding.sentence = sentence;
-    finding.evidence.extend(stacks(&facts.probes));
-    if let Some(listener) = facts.runtime_process() {
-        finding.culprit = culprit(listener);
+/// A finding about the runtime's process, with its goroutines as the first evidence if they are known.
+fn finding(
+    facts: &NodeFacts,
+    confidence: Confidence,
+    sentence: String,
+    evidence: impl IntoIterator<Item = String>,
+) -> Finding {
+    let culprit = facts.runtime_process().map(culprit::of_process);
+    Finding {
+        sentence,
+        culprit: culprit.unwrap_or_default(),
+        evidence: stacks(&facts.probes).into_iter().chain(evidence).collect(),
+        ..Finding::new(Cause::RuntimeUnresponsive, confidence)
     }
-    finding
 }
 
 #[cfg(test)]
@@ -245,8 +237,8 @@ mod tests {
     }
 
     #[test]
-    fn a_socket_that_we_may_not_open_says_nothing_of_the_runtime() {
-        let Opinion::CannotTell(why) = refused_by(NoConnection::Forbidden) else {
+    fn a_socket_that_only_root_can_open_is_no_evidence_about_the_runtime() {
+        let Opinion::Unknown(why) = refused_by(NoConnection::Forbidden) else {
             panic!("it cannot be judged");
         };
         assert!(why.contains("root"), "{why}");
@@ -264,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn a_runtime_that_was_stopped_after_it_had_answered_is_not_called_well() {
+    fn a_runtime_that_was_stopped_after_it_had_answered_is_a_finding() {
         let facts = node("containerd", "1.7.24").listener(812, "containerd", 'T');
         let findings = found(judge(&facts.facts()));
         assert!(
@@ -307,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn a_runtime_for_which_systemd_listens_is_named_itself() {
+    fn the_runtime_is_named_and_not_systemd_that_listens_for_it() {
         let mut facts = node("cri-dockerd", "0.3.4")
             .call(Rpc::Version, Outcome::Hung, 2.0)
             .process(900, 1, "cri-dockerd")
@@ -349,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn one_list_that_hangs_is_not_this_and_two_are() {
+    fn one_list_that_hangs_is_no_finding_and_two_are() {
         let one = node("containerd", "1.7.24").call(Rpc::ListContainers, Outcome::Hung, 2.0);
         assert_eq!(judge(&one.facts()), Opinion::Clear);
         let two = node("containerd", "1.7.24")
@@ -359,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn no_call_for_the_node_hangs_without_a_word() {
+    fn each_call_for_the_node_that_hangs_is_reported() {
         for call in [Rpc::ListPodSandbox, Rpc::ListContainers, Rpc::Status] {
             let facts = node("cri-o", "1.29.1").call(call, Outcome::Hung, 2.0);
             let findings = found(judge(&facts.facts()));
@@ -368,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn a_runtime_that_says_that_it_is_not_ready_is_believed() {
+    fn a_runtime_that_reports_that_it_is_not_ready_is_a_finding() {
         let facts = node("containerd", "1.7.24").unmet("RuntimeReady", "disk is gone");
         let findings = found(judge(&facts.facts()));
         assert!(findings[0].sentence.contains("disk is gone"));

@@ -5,13 +5,15 @@ use causes::finding::{Confidence, Culprit, Finding};
 use cri::Rpc;
 
 use super::Opinion;
-use crate::evidence::exits::says;
+use super::opinion::finding;
+use crate::evidence::culprit;
+use crate::evidence::exits::{listed_though_dead, says};
 use crate::evidence::lack::{NOT_PROBED, lack_of_tasks};
+use crate::evidence::phrases::{duration, name_of_pod, not_answered, short, subject};
 use crate::evidence::remedy::{blame, look_for, resume};
 use crate::evidence::shims::{Shim, role, serving, shims};
-use crate::evidence::who::{culprit, go, not_answered, of_pod, short, subject};
 use crate::facts::NodeFacts;
-use crate::facts::probes::{Outcome, Probe};
+use crate::facts::probes::Outcome;
 use crate::limits::SLOW_CALL_SECONDS;
 
 mod unnoticed;
@@ -21,7 +23,7 @@ mod without_conmon;
 pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     let probes = &facts.probes;
     if probes.calls.is_empty() {
-        return Opinion::CannotTell(NOT_PROBED.to_owned());
+        return Opinion::unknown(NOT_PROBED);
     }
     // Only containerd calls a shim for it; in other runtimes a lock is held.
     let hung = match probes.may_blame_one() && probes.may_be_containerd() {
@@ -35,25 +37,25 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     for probe in hung {
         let shim = serving(shims, probe);
         blamed.extend(shim.map(|shim| shim.process.pid));
-        let who = subject(probe);
+        let subject = subject(probe);
         // A shim that merely sleeps may wait for nothing, and the runtime for its disk.
         let (confidence, sentence) = match shim.is_some_and(|shim| shim.fault().is_none()) {
             true => (
                 Confidence::Medium,
                 format!(
-                    "the status of {who} hangs, usually for its shim, which is not shown to be at \
+                    "the status of {subject} hangs, usually for its shim, which is not shown to be at \
                      fault"
                 ),
             ),
             false => (
                 Confidence::High,
-                format!("the shim of {who} does not respond to the runtime"),
+                format!("the shim of {subject} does not respond to the runtime"),
             ),
         };
-        let mut finding = Finding::new(Cause::ShimUnresponsive, confidence);
-        finding.culprit = culprit(probe, shim);
+        let culprit = culprit::of_hung_call(probe, shim);
+        let evidence = vec![not_answered(probe)];
+        let mut finding = finding(Cause::ShimUnresponsive, confidence, culprit, evidence);
         finding.sentence = sentence;
-        finding.evidence.push(not_answered(probe));
         match shim {
             Some(shim) => blame(&mut finding, shim, facts),
             None => finding.advise_first(look_for(probe, probes)),
@@ -72,53 +74,46 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
 
 fn of_stopped(facts: &NodeFacts, shim: &Shim) -> Finding {
     let probes = &facts.probes;
-    let mut finding = Finding::new(Cause::ShimUnresponsive, Confidence::Certain);
-    let who = shim.process.label();
-    let known = probes.calls.iter().find(|probe| {
-        let id = probe.id.as_deref();
-        id.is_some_and(|id| shim.serves(id)) && probe.pod.is_some()
-    });
-    let whose = known
-        .and_then(|probe| probe.pod.as_ref())
-        .or(shim.pod)
-        .cloned();
-    let pod = whose.as_ref().map(of_pod);
-    let serves = shim.ids.first().map(|id| short(id)).unwrap_or("?");
-    let pod = pod.unwrap_or_else(|| format!("container {serves}"));
-    finding.sentence = match shim.is_conmon() {
+    let calls = || probes.calls.iter().filter(|probe| shim.serves_call(probe));
+    let pod = calls().find_map(|probe| probe.pod.as_ref()).or(shim.pod);
+    let id = shim.ids.first().copied();
+    let label = shim.process.label();
+    let served = match pod {
+        Some(pod) => name_of_pod(pod),
+        None => format!("container {}", id.map_or("?", short)),
+    };
+    let sentence = match shim.is_conmon() {
         true => format!(
-            "{who} of {pod} is stopped: the output of its container is not read, and its exit \
+            "{label} of {served} is stopped: the output of its container is not read, and its exit \
              will not be noticed"
         ),
         false => format!(
-            "the shim {who} of {pod} is stopped: its containers cannot be started, stopped or \
+            "the shim {label} of {served} is stopped: its containers cannot be started, stopped or \
              entered"
         ),
     };
-    finding.culprit = Culprit {
-        pod: whose,
-        id: shim.ids.first().map(|id| (*id).to_owned()),
-        pid: Some(shim.process.pid),
-        process: Some(shim.process.comm.clone()),
+    let culprit = Culprit {
+        pod: pod.cloned(),
+        id: id.map(str::to_owned),
         ..Culprit::default()
     };
-    let slow = probes
-        .calls
-        .iter()
-        .filter(|probe| probe.seconds >= SLOW_CALL_SECONDS);
-    finding.evidence.extend(
-        slow.filter(|probe| probe.id.as_deref().is_some_and(|id| shim.serves(id)))
-            .map(|probe| match probe.outcome() {
-                Outcome::Hung => not_answered(probe),
-                _ => format!("{} for it took {}", probe.call.name(), go(probe.seconds)),
-            }),
-    );
-    finding
-        .evidence
-        .extend(unnoticed::of(probes, shim).map(says));
-    let its = |probe: &&Probe| probe.id.as_deref().is_some_and(|id| shim.serves(id));
-    let mut its_calls = probes.calls.iter().filter(its);
-    match its_calls.any(|probe| probe.outcome() == Outcome::Hung) {
+    let slow = calls().filter(|probe| probe.seconds >= SLOW_CALL_SECONDS);
+    let slow = slow.map(|probe| match probe.outcome() {
+        Outcome::Hung => not_answered(probe),
+        _ => format!(
+            "{} for it took {}",
+            probe.call.name(),
+            duration(probe.seconds)
+        ),
+    });
+    let unnoticed = listed_though_dead(probes).filter(|task| shim.serves(&task.id));
+    let mut finding = Finding {
+        sentence,
+        culprit: culprit::with_process(culprit, shim.process),
+        evidence: slow.chain(unnoticed.map(says)).collect(),
+        ..Finding::new(Cause::ShimUnresponsive, Confidence::Certain)
+    };
+    match calls().any(|probe| probe.outcome() == Outcome::Hung) {
         true => blame(&mut finding, shim, facts),
         false => resume(&mut finding, shim, facts),
     }
@@ -131,7 +126,7 @@ mod tests {
     use crate::node::{found, node};
 
     #[test]
-    fn a_sandbox_whose_status_hangs_leads_to_its_shim() {
+    fn a_sandbox_whose_status_hangs_is_reported_with_its_shim() {
         let facts = node("containerd", "1.6.20")
             .answered(Rpc::PodSandboxStatus, 7, 0.002)
             .status(Rpc::PodSandboxStatus, "s1", "shop", "web", "")
@@ -178,7 +173,7 @@ mod tests {
         assert_eq!(findings[0].confidence, Confidence::Certain);
         let advice = &findings[0].advice[0];
         assert!(advice.contains("kill -CONT 99"), "{advice}");
-        // Nothing waits for it: it frees no node, and is not to be killed.
+        // Nothing waits for the shim: resuming it frees no node, and it is not to be killed.
         assert!(
             !advice.contains("frees") && !advice.contains("KILL"),
             "{advice}"
@@ -200,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stopped_conmon_is_found_before_its_container_ends_and_reported_once() {
+    fn a_stopped_conmon_is_found_before_its_container_ends_and_is_reported_once() {
         let node = || {
             node("cri-o", "1.36.3")
                 .answered(Rpc::PodSandboxStatus, 7, 0.002)
@@ -213,7 +208,7 @@ mod tests {
         assert_eq!(findings[0].culprit.id.as_deref(), Some("c1"));
         assert!(findings[0].sentence.contains("conmon (80) of pod shop/web"));
         assert!(findings[0].advice[0].contains("kill -CONT 80"));
-        // What hangs for it is reported with it, once.
+        // A call that hangs for its container is reported with it, once.
         let hangs = node().status(Rpc::PodSandboxStatus, "s1", "shop", "web", "");
         let findings = crate::diagnosis::diagnose(&hangs.facts(), |_| true).findings;
         let causes: Vec<Cause> = findings.iter().map(|finding| finding.cause).collect();
@@ -221,14 +216,14 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_looked_at_is_called_as_the_runtime_calls_it() {
+    fn without_shims_or_conmons_the_opinion_is_unknown_and_uses_the_word_of_the_runtime() {
         for (runtime, role) in [
             ("cri-o", "no conmon could"),
             ("containerd", "no shim could"),
         ] {
             let mut facts = node(runtime, "1").facts();
             facts.probes.tasks = crate::facts::Fact::missing("no folder", "/run");
-            let Opinion::CannotTell(why) = judge(&facts) else {
+            let Opinion::Unknown(why) = judge(&facts) else {
                 panic!("{runtime}");
             };
             assert!(why.starts_with(role), "{why}");

@@ -6,13 +6,15 @@ use cri::Rpc;
 
 use super::Opinion;
 use super::opinion::finding;
+use crate::evidence::culprit;
 use crate::evidence::ending::endings;
-use crate::evidence::exits::{culprit, who};
 use crate::evidence::lack::{NOT_ANSWERED, NOT_PROBED, lack_of_processes};
+use crate::evidence::phrases::{
+    MAX_EXAMPLES, duration, name_of_task, names, not_answered, series, short, whole_seconds,
+};
 use crate::evidence::remedy::release_runc;
-use crate::evidence::runc::{hung_runcs, old_execs, started, starter};
+use crate::evidence::runc::{container_of_runc, hung_runcs, old_execs, started, starter};
 use crate::evidence::shims::{Shim, ShimFault, shims};
-use crate::evidence::who::{MAX_EXAMPLES, go, names, not_answered, series, short};
 use crate::facts::NodeFacts;
 use crate::facts::host::Process;
 use crate::facts::probes::{End, Outcome, Probe, STATISTICS};
@@ -21,12 +23,12 @@ use crate::limits::RUNC_ALONE_SECONDS;
 pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     let probes = &facts.probes;
     if probes.calls.is_empty() {
-        return Opinion::CannotTell(NOT_PROBED.to_owned());
+        return Opinion::unknown(NOT_PROBED);
     }
     let lists = [Rpc::ListPodSandbox, Rpc::ListContainers].into_iter();
     let mut lists = lists.map(|list| probes.outcome(list));
     if !probes.may_blame_one() || lists.any(|list| list != Some(Outcome::Ok)) {
-        return Opinion::CannotTell(NOT_ANSWERED.to_owned());
+        return Opinion::unknown(NOT_ANSWERED);
     }
     // A runtime calls each shim for them. One that is stuck is reported by itself.
     let shims = shims(facts).unwrap_or_default();
@@ -50,8 +52,7 @@ fn of(facts: &NodeFacts, hung: &[&Probe]) -> Finding {
     let runcs = hung_runcs(facts).into_iter().chain(old_execs(facts));
     let runcs = runcs.map(|runc| started(facts, runc));
     evidence.extend(runcs.take(MAX_EXAMPLES));
-    let held_by = held_by(facts);
-    let (confidence, culprit, held_by, advice) = match held_by {
+    let (confidence, culprit, held_by, advice) = match held_by(facts) {
         Some(HeldBy {
             culprit,
             said,
@@ -70,7 +71,7 @@ fn of(facts: &NodeFacts, hung: &[&Probe]) -> Finding {
         "{} {} not answered for {}, so that {}{held_by}",
         series(&names, "and"),
         if names.len() == 1 { "was" } else { "were" },
-        go(longest.floor()),
+        whole_seconds(longest),
         consequence(hung),
     );
     found.advising(advice)
@@ -89,7 +90,7 @@ fn look_for(facts: &NodeFacts, evidence: &mut Vec<String>) -> String {
         evidence.push(format!(
             "no container that is to stop and does not, and no runc of this node that has run for \
              {}, was found",
-            go(RUNC_ALONE_SECONDS)
+            duration(RUNC_ALONE_SECONDS)
         ));
     }
     "run `pleg doctor` again in a minute: it names a container that is to stop and does not, and a \
@@ -115,35 +116,25 @@ struct HeldBy {
 
 /// The container for which they may wait: one that is to end, or that a runc changes.
 fn held_by(facts: &NodeFacts) -> Option<HeldBy> {
-    let endings = endings(facts);
-    if let Some(ending) = endings.first() {
-        let (task, who) = (ending.task, who(ending.task));
+    if let Some(ending) = endings(facts).first() {
+        let name = name_of_task(ending.task);
         return Some(HeldBy {
-            culprit: culprit(task),
-            advice: format!("have {who} end: the finding about it shows how"),
-            said: format!("{who} is to stop and does not"),
+            culprit: culprit::of_task(ending.task),
+            advice: format!("have {name} end: the finding about it shows how"),
+            said: format!("{name} is to stop and does not"),
         });
     }
     let runc: &Process = hung_runcs(facts).into_iter().next()?;
-    let id = runc
-        .runc
-        .as_ref()
-        .and_then(|command| command.container.clone());
-    let ids: Vec<&str> = id.as_deref().into_iter().collect();
-    let advice = release_runc(runc, &starter(facts, runc), &ids, facts);
-    let of = ids.first().map(|id| format!(" of container {}", short(id)));
-    let of = of.unwrap_or_default();
-    let said = format!("{}{of} does not return", runc.label());
-    let culprit = Culprit {
-        id,
-        pid: Some(runc.pid),
-        process: Some(runc.comm.clone()),
+    let id = container_of_runc(runc);
+    let of_container = id.map_or(String::new(), |id| format!(" of container {}", short(id)));
+    let container = Culprit {
+        id: id.map(str::to_owned),
         ..Culprit::default()
     };
     Some(HeldBy {
-        culprit,
-        said,
-        advice,
+        culprit: culprit::with_process(container, runc),
+        said: format!("{}{of_container} does not return", runc.label()),
+        advice: release_runc(runc, &starter(facts, runc), id, facts),
     })
 }
 
@@ -179,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn without_the_metrics_alone_the_kubelet_still_evicts_pods() {
+    fn the_kubelet_still_evicts_pods_if_only_the_metrics_are_missing() {
         let node = crio().statistics(Rpc::ListPodSandboxMetrics, Outcome::Hung, 6.0);
         let found = &found(judge(&node.facts()))[0];
         assert_eq!(
@@ -203,9 +194,9 @@ mod tests {
         assert!(finding.advice[0].starts_with("run `kill -KILL 200`"));
     }
 
-    /// It has a child as long as it hangs, as a session has that a user has opened.
+    /// A runc that hangs has a child process, like the runc of a session that a user has opened.
     #[test]
-    fn an_old_exec_below_a_conmon_is_named_and_not_accused() {
+    fn an_old_exec_below_a_conmon_is_named_and_not_blamed() {
         let id = "c".repeat(64);
         let exec = |parent: u32, age: f64| {
             let node = hung(node("cri-o", "1.37.0").conmon(80, &id, Some("s1")));
@@ -226,12 +217,12 @@ mod tests {
     }
 
     #[test]
-    fn statistics_that_are_answered_or_not_implemented_and_lists_that_hang_are_not_this() {
+    fn answered_or_unimplemented_statistics_and_hanging_lists_are_no_finding() {
         assert_eq!(judge(&crio().facts()), Opinion::Clear);
         let answered = crio().statistics(Rpc::ListContainerStats, Outcome::Ok, 0.2);
         assert_eq!(judge(&answered.facts()), Opinion::Clear);
         let both = hung(crio()).call(Rpc::ListContainers, Outcome::Hung, 9.0);
-        assert!(matches!(judge(&both.facts()), Opinion::CannotTell(_)));
+        assert!(matches!(judge(&both.facts()), Opinion::Unknown(_)));
         let stopped = hung(crio()).in_state(80, 'T');
         assert_eq!(judge(&stopped.facts()), Opinion::Clear);
     }

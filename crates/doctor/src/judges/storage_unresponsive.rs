@@ -1,29 +1,27 @@
 //! A process is blocked in the kernel on a file system that does not respond.
 
+use std::collections::BTreeSet;
+
 use causes::Cause;
-use causes::finding::{Confidence, Culprit, Finding};
+use causes::finding::{Confidence, Finding};
 
 use super::Opinion;
-use super::opinion::finding;
+use super::opinion::{advised, finding, of_kernel_log, of_machine};
 use crate::evidence::lack::{lack, lack_of_processes};
-use crate::evidence::owner::culprit;
-use crate::evidence::victims::if_felt;
-use crate::evidence::waits::{Wait, examples, kernel_says, unseen, waits};
-use crate::evidence::who::MAX_EXAMPLES;
+use crate::evidence::phrases::MAX_EXAMPLES;
+use crate::evidence::victims::with_victims;
+use crate::evidence::waits::{examples, kernel_says, unseen, waits};
+use crate::evidence::{culprit, known};
 use crate::facts::NodeFacts;
 use crate::facts::host::{FuseConnection, HostFacts, RemoteMount};
 
 pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     let host = &facts.host;
-    let mut findings: Vec<Finding> = Vec::new();
-    findings.extend(waiting(facts));
+    let mut findings: Vec<Finding> = waiting(facts).into_iter().collect();
     findings.extend(fuse(facts));
-    findings.extend(unresponsive_root(host));
-    if findings.is_empty()
-        && let Some((confidence, lines)) = kernel_says(facts, Cause::StorageUnresponsive)
-    {
-        let cause = Cause::StorageUnresponsive;
-        findings.push(finding(cause, confidence, Culprit::default(), lines));
+    findings.extend(unresponsive_roots(host));
+    if findings.is_empty() {
+        findings.extend(of_kernel_log(facts, Cause::StorageUnresponsive));
     }
     Opinion::of(
         findings,
@@ -33,44 +31,36 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
 
 /// One finding for all blocked threads, those of processes that serve containers first.
 fn waiting(facts: &NodeFacts) -> Option<Finding> {
-    let waits = waits(facts, Cause::StorageUnresponsive);
-    // On a busy disk, kernel threads and processes that write a lot also wait in the others.
-    let sure = |wait: &&Wait| wait.confidence >= Confidence::High;
-    let first = waits.iter().find(sure)?;
+    let mut waits = waits(facts, Cause::StorageUnresponsive);
+    // On a busy disk, kernel threads and processes that write a lot also wait in the other functions.
+    waits.retain(|wait| wait.confidence >= Confidence::High);
+    let first = waits.first()?;
     let confidence = match first.process.serves_containers() {
         true => Confidence::High,
         false => Confidence::Medium,
     };
-    let mut evidence = examples(&waits.iter().filter(sure).collect::<Vec<_>>());
+    let mut evidence = examples(&waits);
     let mounts = servers(&facts.host, first.function);
-    evidence.extend(mounts.iter().take(MAX_EXAMPLES).map(|mount| {
-        let RemoteMount {
-            kind, at, source, ..
-        } = mount;
-        format!("{at} is a {kind} mount of {source}")
-    }));
+    let described = mounts.iter().take(MAX_EXAMPLES);
+    evidence
+        .extend(described.map(|it| format!("{} is a {} mount of {}", it.at, it.kind, it.source)));
     let said = kernel_says(facts, Cause::StorageUnresponsive);
     evidence.extend(said.into_iter().flat_map(|(_, lines)| lines));
-    let found = finding(
-        Cause::StorageUnresponsive,
-        confidence,
-        culprit(first.process),
-        evidence,
-    );
-    Some(match &mounts[..] {
-        [] => found,
-        [mount] => found.advising(free(&facts.host, mount)),
+    let advice = match &mounts[..] {
+        [] => None,
+        [mount] => Some(free(&facts.host, mount)),
         several => {
-            let mut sources: Vec<&str> = several.iter().map(|mount| &*mount.source).collect();
-            sources.sort_unstable();
-            sources.dedup();
-            sources.truncate(MAX_EXAMPLES);
-            found.advising(format!(
+            let sources: BTreeSet<&str> = several.iter().map(|mount| &*mount.source).collect();
+            let first: Vec<&str> = sources.into_iter().take(MAX_EXAMPLES).collect();
+            Some(format!(
                 "check which of these does not respond: {}; detach its mount with `umount -f -l`",
-                sources.join(", ")
+                first.join(", ")
             ))
         }
-    })
+    };
+    let culprit = culprit::of_process(first.process);
+    let found = finding(Cause::StorageUnresponsive, confidence, culprit, evidence);
+    Some(advised(found, advice))
 }
 
 /// How to unblock processes that wait for this mount, the least harmful way first.
@@ -78,12 +68,8 @@ fn free(host: &HostFacts, mount: &RemoteMount) -> String {
     let RemoteMount {
         kind, at, source, ..
     } = mount;
-    let number = mount.device.strip_prefix("0:").unwrap_or_default();
-    let connections = host.fuse.value().map_or(&[][..], Vec::as_slice);
-    let connection = connections
-        .iter()
-        .find(|one| one.number.to_string() == number);
-    match connection {
+    let mut connections = known(&host.fuse).iter();
+    match connections.find(|connection| device(connection) == mount.device) {
         Some(connection) => format!("{}; if not, {}", look_at_server(mount), abort(connection)),
         None => format!(
             "check whether {source} responds; if it does not come back, detach this {kind} mount \
@@ -105,6 +91,16 @@ fn abort(connection: &FuseConnection) -> String {
     )
 }
 
+/// The device of the mounts of a FUSE connection.
+fn device(connection: &FuseConnection) -> String {
+    format!("0:{}", connection.number)
+}
+
+/// Mounts that depend on a server or another process.
+fn remote(host: &HostFacts) -> &[RemoteMount] {
+    host.mounts.value().map_or(&[], |mounts| &mounts.remote)
+}
+
 /// Mounts of the kind that the function belongs to.
 fn servers<'a>(host: &'a HostFacts, function: &str) -> Vec<&'a RemoteMount> {
     let kinds: &[&str] = match function {
@@ -114,9 +110,8 @@ fn servers<'a>(host: &'a HostFacts, function: &str) -> Vec<&'a RemoteMount> {
         name if is_of_fuse(name) => &["fuse"],
         _ => return Vec::new(),
     };
-    let mounts = host.mounts.value().map_or(&[][..], |mounts| &mounts.remote);
-    let of_kind = |mount: &&RemoteMount| kinds.iter().any(|kind| mount.kind.starts_with(kind));
-    mounts.iter().filter(of_kind).collect()
+    let is_of_kind = |mount: &&RemoteMount| kinds.iter().any(|kind| mount.kind.starts_with(kind));
+    remote(host).iter().filter(is_of_kind).collect()
 }
 
 fn is_of_fuse(function: &str) -> bool {
@@ -130,13 +125,12 @@ fn is_of_fuse(function: &str) -> bool {
 fn fuse(facts: &NodeFacts) -> Vec<Finding> {
     let host = &facts.host;
     let waits = waits(facts, Cause::StorageUnresponsive);
-    let stands_still = waits.iter().any(|wait| is_of_fuse(wait.function));
-    let stuck = |one: &&FuseConnection| one.waiting > 0 && one.waiting_before > 0;
-    let connections = host.fuse.value().map_or(&[][..], Vec::as_slice);
-    let findings = connections.iter().filter(stuck).filter_map(|connection| {
-        let device = format!("0:{}", connection.number);
-        let mounts = host.mounts.value().map_or(&[][..], |mounts| &mounts.remote);
-        let mount = mounts.iter().find(|mount| mount.device == device);
+    let is_any_blocked = waits.iter().any(|wait| is_of_fuse(wait.function));
+    let is_waiting = |one: &&FuseConnection| one.waiting > 0 && one.waiting_before > 0;
+    let waiting = known(&host.fuse).iter().filter(is_waiting);
+    let findings = waiting.filter_map(|connection| {
+        let device = device(connection);
+        let mount = remote(host).iter().find(|mount| mount.device == device);
         let mut evidence = vec![format!(
             "FUSE connection {} has {} unanswered requests, and had some in the sample before",
             connection.number, connection.waiting
@@ -149,51 +143,34 @@ fn fuse(facts: &NodeFacts) -> Vec<Finding> {
         }));
         // Aborting the connection of a working server would break its users.
         let advice = match mount {
-            Some(mount) if stands_still => Some(free(host, mount)),
+            Some(mount) if is_any_blocked => Some(free(host, mount)),
             Some(mount) => Some(look_at_server(mount)),
-            None => stands_still.then(|| abort(connection)),
+            None => is_any_blocked.then(|| abort(connection)),
         };
-        let cause = Cause::StorageUnresponsive;
         let confidence = match connection.waiting >= connection.waiting_before {
             true => Confidence::Medium,
             false => Confidence::Low,
         };
-        let found = finding(cause, confidence, Culprit::default(), evidence);
-        let found = match advice {
-            Some(advice) => found.advising(advice),
-            None => found,
-        };
-        match stands_still {
+        let found = of_machine(Cause::StorageUnresponsive, confidence, evidence);
+        let found = advised(found, advice);
+        match is_any_blocked {
             true => Some(found),
-            false => if_felt(facts, Some(found)),
+            false => with_victims(facts, found),
         }
     });
     findings.collect()
 }
 
-/// A local file system whose free space could not be read because the read did not return.
-fn unresponsive_root(host: &HostFacts) -> Vec<Finding> {
-    let roots = host.filesystems.iter();
-    let blocked = roots.filter_map(|root| {
+/// Local file systems whose free space could not be read because the read did not return.
+fn unresponsive_roots(host: &HostFacts) -> impl Iterator<Item = Finding> {
+    host.filesystems.iter().filter_map(|root| {
         let why = root.why().filter(|why| why.is_blocked())?;
-        Some((root, why))
-    });
-    let findings = blocked.map(|(root, why)| {
-        let evidence = vec![format!(
-            "reading the free space of {}: {why}",
-            root.source()
-        )];
-        let found = finding(
-            Cause::StorageUnresponsive,
-            Confidence::High,
-            Culprit::default(),
-            evidence,
-        );
-        found.advising(format!(
-            "find in `/proc/1/mountinfo` what is mounted at {}, and check `dmesg` for errors of \
-             its device; do not use `df` or `ls` on it, which would hang too",
-            root.source()
-        ))
-    });
-    findings.collect()
+        let path = root.source();
+        let evidence = vec![format!("reading the free space of {path}: {why}")];
+        let found = of_machine(Cause::StorageUnresponsive, Confidence::High, evidence);
+        Some(found.advising(format!(
+            "find in `/proc/1/mountinfo` what is mounted at {path}, and check `dmesg` for errors of \
+             its device; do not use `df` or `ls` on it, which would hang too"
+        )))
+    })
 }

@@ -17,6 +17,7 @@ use crate::limits::BUSY_CPU_SHARE;
 const WARN_SERIAL: u32 = 0x8000_0000;
 /// The last serial number of 32 bits.
 const LAST_SERIAL: f64 = 4_294_967_295.0;
+
 /// How long the serial numbers of systemd's messages last: a number of seconds in JSON, `null` if
 /// they never run out, and absent if that is not known.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
@@ -26,7 +27,7 @@ pub enum SerialsLeft {
     Seconds(f64),
     /// This systemd continues after the last number.
     Unlimited,
-    /// The bus, or systemd on it, could not be asked.
+    /// The bus, or systemd on it, did not answer.
     #[default]
     Unknown,
 }
@@ -39,7 +40,7 @@ impl SerialsLeft {
 
 pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     let host = &facts.host;
-    // A bus without systemd has no such counter.
+    // Without a system bus, there is no such counter.
     if matches!(host.bus.reach.value(), Some(Reach::NoSocket)) {
         return Opinion::Clear;
     }
@@ -48,8 +49,8 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
         return Opinion::Clear;
     }
     let found = match (host.bus.ping.value(), serial(host)) {
-        (_, Some(serial)) if serial >= WARN_SERIAL => Some(before_the_edge(host, serial, overflow)),
-        (Some(Ping::Silent { seconds }), _) => past_the_edge(host, *seconds, overflow),
+        (_, Some(serial)) if serial >= WARN_SERIAL => Some(near_overflow(host, serial, overflow)),
+        (Some(Ping::Silent { seconds }), _) => after_overflow(host, *seconds, overflow),
         _ => None,
     };
     Opinion::of(found, [lack(&host.bus.ping)])
@@ -92,7 +93,7 @@ fn overflow(host: &HostFacts) -> SerialOverflow {
     }
 }
 
-fn before_the_edge(host: &HostFacts, serial: u32, overflow: SerialOverflow) -> Finding {
+fn near_overflow(host: &HostFacts, serial: u32, overflow: SerialOverflow) -> Finding {
     let used = f64::from(serial) / LAST_SERIAL * 100.0;
     let mut evidence = vec![format!(
         "systemd's reply on the system bus has the serial number {serial} ({serial:#010x}): \
@@ -110,17 +111,12 @@ fn before_the_edge(host: &HostFacts, serial: u32, overflow: SerialOverflow) -> F
         SerialOverflow::Affected => Confidence::Certain,
         _ => Confidence::Medium,
     };
-    finding(
-        Cause::SystemdCookieOverflow,
-        confidence,
-        systemd(),
-        evidence,
-    )
+    of_systemd(confidence, evidence)
 }
 
 /// It owns its name but does not answer, while its private socket, which has its own serial
 /// numbers, does.
-fn past_the_edge(host: &HostFacts, seconds: f64, overflow: SerialOverflow) -> Option<Finding> {
+fn after_overflow(host: &HostFacts, seconds: f64, overflow: SerialOverflow) -> Option<Finding> {
     host.bus.owner.value()?.as_ref()?;
     let private = match host.bus.private.value() {
         Some(Ping::Answered { .. }) => Some(true),
@@ -151,12 +147,7 @@ fn past_the_edge(host: &HostFacts, seconds: f64, overflow: SerialOverflow) -> Op
         (Some(true), _) | (_, SerialOverflow::Affected) => Confidence::Medium,
         _ => Confidence::Low,
     };
-    Some(finding(
-        Cause::SystemdCookieOverflow,
-        confidence,
-        systemd(),
-        evidence,
-    ))
+    Some(of_systemd(confidence, evidence))
 }
 
 /// Bytes from the bus that process 1 has not read: after the overflow it never reads them
@@ -212,10 +203,7 @@ fn version_says(host: &HostFacts, overflow: SerialOverflow) -> String {
     format!("systemd {running} (package {package}), {is}{old}")
 }
 
-fn systemd() -> Culprit {
-    Culprit {
-        pid: Some(1),
-        process: Some("systemd".to_owned()),
-        ..Culprit::default()
-    }
+fn of_systemd(confidence: Confidence, evidence: Vec<String>) -> Finding {
+    let systemd = Culprit::of_process(Some("systemd".to_owned()), Some(1));
+    finding(Cause::SystemdCookieOverflow, confidence, systemd, evidence)
 }

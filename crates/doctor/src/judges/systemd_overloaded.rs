@@ -6,9 +6,9 @@ use causes::versions::{Fault, has_fault};
 
 use super::Opinion;
 use super::opinion::finding;
+use crate::evidence::culprit;
 use crate::evidence::lack::{lack, lack_of_processes};
-use crate::evidence::owner::culprit;
-use crate::evidence::victims::if_felt;
+use crate::evidence::victims::with_victims;
 use crate::facts::NodeFacts;
 use crate::facts::host::Ping;
 use crate::limits::BUSY_CPU_SHARE;
@@ -26,18 +26,17 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     };
     let share = init.cpu_share.unwrap_or(0.0);
     let mounts = host.mounts.value().map_or(0, |mounts| mounts.count);
-    let (slow, answer) = match host.bus.ping.value() {
-        Some(Ping::Answered { seconds, .. }) if *seconds > SLOW_PING_SECONDS => (
-            true,
-            Some(format!("it took {seconds:.1} s to answer a ping")),
-        ),
-        Some(Ping::Silent { seconds }) => (
-            true,
-            Some(format!("it did not answer a ping within {seconds:.0} s")),
-        ),
-        _ => (false, None),
+    let slow = match host.bus.ping.value() {
+        Some(Ping::Answered { seconds, .. }) if *seconds > SLOW_PING_SECONDS => {
+            Some(format!("it took {seconds:.1} s to answer a ping"))
+        }
+        Some(Ping::Silent { seconds }) => {
+            Some(format!("it did not answer a ping within {seconds:.0} s"))
+        }
+        _ => None,
     };
-    let confidence = match (slow, share > BUSY_CPU_SHARE, mounts > MANY_MOUNTS) {
+    let is_slow = slow.is_some();
+    let confidence = match (is_slow, share > BUSY_CPU_SHARE, mounts > MANY_MOUNTS) {
         (true, true, _) => Confidence::High,
         (false, true, true) => Confidence::Medium,
         // Slow but not busy is another cause: the serial numbers, or the bus.
@@ -47,7 +46,7 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
         "process 1 used {:.0} % of a CPU while tracking {mounts} mounts",
         share * 100.0
     )];
-    evidence.extend(answer);
+    evidence.extend(slow);
     if let Some(runc) = host.versions.runc()
         && has_fault(Fault::MountsForExec, runc) == Some(true)
     {
@@ -55,16 +54,12 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
             "runc {runc} mounts and unmounts its own binary for every exec"
         ));
     }
-    let found = finding(
-        Cause::SystemdOverloaded,
-        confidence,
-        culprit(init),
-        evidence,
-    );
+    let culprit = culprit::of_process(init);
+    let found = finding(Cause::SystemdOverloaded, confidence, culprit, evidence);
     // A busy systemd that answers at once is not a problem by itself.
-    let found = match slow {
+    let found = match is_slow {
         true => Some(found),
-        false => if_felt(facts, Some(found)),
+        false => with_victims(facts, found),
     };
     Opinion::of(found, missing)
 }

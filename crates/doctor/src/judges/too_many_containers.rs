@@ -7,7 +7,7 @@ use cri::Rpc;
 use pleg::out::health::RELIST_THRESHOLD;
 
 use super::Opinion;
-use crate::evidence::who::go;
+use crate::evidence::phrases::duration;
 use crate::facts::NodeFacts;
 use crate::facts::probes::{Cost, End, ProbeFacts, Rows};
 
@@ -36,9 +36,8 @@ struct Price {
 pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     let probes = &facts.probes;
     let Some((rows, price)) = priced(facts) else {
-        return Opinion::CannotTell(
-            "this check needs both lists and the status of some containers and sandboxes"
-                .to_owned(),
+        return Opinion::unknown(
+            "this check needs both lists and the status of some containers and sandboxes",
         );
     };
     let all = price.lists() + price.pod() * price.pods;
@@ -54,8 +53,8 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     finding.sentence = format!(
         "a kubelet needs about {1} to inspect all {0} pods of this node; {2}",
         price.pods,
-        go(all),
-        price.carries(),
+        duration(all),
+        price.capacity(),
     );
     finding.evidence = price.evidence();
     finding.evidence.extend(measured(probes));
@@ -72,7 +71,7 @@ fn priced(facts: &NodeFacts) -> Option<(&Rows, Price)> {
     let rows = probes.rows.as_ref()?;
     let list = |call| {
         let probe = probes.node(call)?;
-        // Of two samples the lesser one: the other may be of a busy moment.
+        // Of two samples, the smaller one: the other may have been taken in a busy moment.
         let seconds = probes.cost(call).map_or(probe.seconds, |cost| cost.p50);
         (probe.end == End::Answered).then_some(seconds)
     };
@@ -114,15 +113,14 @@ impl Price {
     }
 
     /// How many pods may change at once.
-    fn carries(&self) -> String {
-        let threshold = go(THRESHOLD_SECONDS);
-        let carries = ((THRESHOLD_SECONDS - self.lists()) / self.pod())
-            .max(0.0)
-            .floor();
-        match carries < self.pods {
+    fn capacity(&self) -> String {
+        let threshold = duration(THRESHOLD_SECONDS);
+        let pods = (THRESHOLD_SECONDS - self.lists()) / self.pod();
+        let pods = pods.max(0.0).floor();
+        match pods < self.pods {
             true => {
                 format!(
-                    "if more than {carries} change at once, it exceeds its threshold of {threshold}"
+                    "if more than {pods} change at once, it exceeds its threshold of {threshold}"
                 )
             }
             false => format!("all of them can change at once within its threshold of {threshold}"),
@@ -133,23 +131,23 @@ impl Price {
         let again = match self.lists_again {
             true => format!(
                 "both lists again, filtered ({}; not since kubelet 1.36), ",
-                go(self.lists())
+                duration(self.lists())
             ),
             false => String::new(),
         };
         vec![
             format!(
                 "one relist needs {} when nothing has changed: ListPodSandbox {}, ListContainers {}",
-                go(self.lists()),
-                go(self.sandboxes_list),
-                go(self.containers_list)
+                duration(self.lists()),
+                duration(self.sandboxes_list),
+                duration(self.containers_list)
             ),
             format!(
                 "and {} for each pod that has changed: {again}PodSandboxStatus {}, \
                  ContainerStatus {} for each of {:.1} containers",
-                go(self.pod()),
-                go(self.sandbox),
-                go(self.container),
+                duration(self.pod()),
+                duration(self.sandbox),
+                duration(self.container),
                 self.containers / self.pods
             ),
         ]
@@ -184,13 +182,13 @@ fn percentiles(cost: &Cost) -> String {
     let operation = cost.call.operation_type();
     match cost.count {
         // A list is requested once, and one sample has no percentiles.
-        1 => format!("{operation}: 1 call, {}", go(cost.max)),
+        1 => format!("{operation}: 1 call, {}", duration(cost.max)),
         count => format!(
             "{operation}: {count} calls, p50 {}, p90 {}, p99 {}, max {}",
-            go(cost.p50),
-            go(cost.p90),
-            go(cost.p99),
-            go(cost.max)
+            duration(cost.p50),
+            duration(cost.p90),
+            duration(cost.p99),
+            duration(cost.max)
         ),
     }
 }
@@ -214,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_whose_inspection_takes_minutes_says_how_many_pods_it_carries() {
+    fn a_node_whose_inspection_takes_minutes_is_reported_with_how_many_pods_may_change() {
         let findings = found(judge(&crowded().facts()));
         // 0.1 + (0.1 + 0.05 + 0.2 x 765 / 360) x 360 = 207.1 s
         assert_eq!(findings[0].verdict, Verdict::Problem);
@@ -235,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn of_lists_that_were_measured_twice_the_quicker_ones_count() {
+    fn the_smaller_of_two_measured_durations_of_a_list_counts() {
         let mut facts = crowded().facts();
         for probe in &mut facts.probes.calls {
             if probe.call.is_list() {
@@ -260,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kubelet_that_makes_no_lists_for_a_pod_carries_more() {
+    fn for_a_kubelet_that_requests_no_lists_for_a_pod_more_pods_may_change() {
         let findings = found(judge(&crowded().package("kubelet", "1.36.2-1.1").facts()));
         // 0.1 + (0.05 + 0.2 x 765 / 360) x 360 = 171.1 s
         assert_eq!(findings[0].verdict, Verdict::Suspect);
@@ -283,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn one_slow_sample_of_each_list_makes_no_crowd_of_a_busy_node() {
+    fn one_slow_sample_of_each_list_is_no_finding() {
         let busy = |list: f64| {
             node("containerd", "1.7.24")
                 .rows(110, 220)
@@ -300,8 +298,8 @@ mod tests {
     }
 
     #[test]
-    fn a_list_that_hangs_leaves_nothing_to_reckon_with() {
+    fn nothing_is_computed_if_a_list_hangs() {
         let facts = node("containerd", "1.7.24").call(Rpc::ListContainers, Outcome::Hung, 2.0);
-        assert!(matches!(judge(&facts.facts()), Opinion::CannotTell(_)));
+        assert!(matches!(judge(&facts.facts()), Opinion::Unknown(_)));
     }
 }

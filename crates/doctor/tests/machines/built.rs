@@ -131,7 +131,7 @@ fn write(path: &Path, text: &str) {
     fs::write(path, text).expect("to write");
 }
 
-/// The kubelet's unit, with this number of restarts by systemd.
+/// The kubelet's unit, which systemd has restarted this many times.
 pub fn kubelet(restarts: u32) -> Service {
     Service {
         unit: "kubelet.service".to_owned(),
@@ -150,7 +150,7 @@ fn containerd() -> Service {
     }
 }
 
-/// A machine, and what differs in the second sample.
+/// A machine, at the first sample and at the second.
 pub struct Machine {
     folder: TempDir,
     later: BTreeMap<PathBuf, String>,
@@ -233,7 +233,7 @@ impl Machine {
         machine
     }
 
-    /// With this content of a file in the second sample.
+    /// With this file in the second sample.
     pub fn later(mut self, path: &str, text: &str) -> Self {
         self.later.insert(path.into(), text.to_owned());
         self
@@ -262,13 +262,13 @@ impl Machine {
         self
     }
 
-    /// With a change of what its runtime is and answers.
+    /// With a change of its runtime or of the answers.
     pub fn asked(mut self, change: impl FnOnce(&mut ProbeFacts)) -> Self {
         change(&mut self.probes);
         self
     }
 
-    /// With a runtime that answers slowly.
+    /// With a slow runtime.
     pub fn suffering(mut self) -> Self {
         self.probes.calls[1].seconds = 3.2;
         self
@@ -288,8 +288,8 @@ impl Machine {
         machine
     }
 
-    /// The facts that are collected. Between the samples, the later files replace the first ones, and a second
-    /// is said to have passed.
+    /// The facts that are collected. Between the samples, the files of the second one replace those of the
+    /// first, as if a second had passed.
     pub fn facts(&self) -> NodeFacts {
         self.facts_within(Host::at("/").step)
     }
@@ -311,7 +311,8 @@ impl Machine {
             }
             Duration::from_secs(1)
         });
-        // A directory contains no bus, so the test's facts replace the collected ones, unless they are empty.
+        // The bus is not a file: it is that of the test, if the test has one. The free space is that of the
+        // disk on which the test runs.
         if self.bus != BusFacts::default() {
             host.bus = self.bus.clone();
         }
@@ -361,14 +362,14 @@ impl Machine {
     }
 }
 
-/// Asserts that some evidence contains the text.
+/// Asserts that the evidence contains this text.
 #[track_caller]
 pub fn shows(finding: &Finding, text: &str) {
     let held = finding.evidence.iter().any(|line| line.contains(text));
     assert!(held, "{text:?} is not in {:?}", finding.evidence);
 }
 
-/// Asserts that the first advice contains the text.
+/// Asserts that the first advice contains this text.
 #[track_caller]
 pub fn advises(finding: &Finding, text: &str) {
     let first = &finding.advice[0];

@@ -1,5 +1,5 @@
-//! cri-dockerd, dockerd and its containerd, as they were seen while each of them was stopped or
-//! killed: cri-dockerd 0.4.3, docker 20.10.24. dockerd has a shim for each container.
+//! cri-dockerd, dockerd and its containerd while each of them is stopped or killed, as observed with
+//! cri-dockerd 0.4.3 and docker 20.10.24. dockerd has a shim for each container.
 
 use causes::Cause;
 use cri::Rpc;
@@ -7,7 +7,7 @@ use doctor::facts::probes::{End, ProbeFacts};
 
 use crate::built::{Machine, Task, advises, shows};
 use crate::others::{
-    DB, Pod, RUNTIME, WEB, failing, hung, is_well_and_its_shims_were_seen, node, only, said,
+    DB, Pod, RUNTIME, WEB, failing, hung, is_healthy_and_its_shims_were_seen, node, only, said,
     stopped, task, unresponsive,
 };
 
@@ -62,7 +62,7 @@ fn all_hang(probes: &mut ProbeFacts) {
             hung(pod, call)(probes);
         }
     }
-    // The set that an agent has saved names no kinds: a sandbox is asked for as a container.
+    // The ids that an agent has saved have no kind, so the status of a sandbox is requested as of a container.
     let mut guessed = DB.call(Rpc::ContainerStatus, End::Hung, 6.0);
     guessed.id = Some(DB.sandbox());
     (guessed.pod, guessed.container) = (None, None);
@@ -71,11 +71,11 @@ fn all_hang(probes: &mut ProbeFacts) {
 
 #[test]
 fn a_healthy_chain_of_daemons_has_no_finding_and_its_shims_were_examined() {
-    is_well_and_its_shims_were_seen(&healthy());
+    is_healthy_and_its_shims_were_seen(&healthy());
 }
 
 #[test]
-fn a_stopped_dockerd_is_named_and_none_of_the_shims_that_wait_for_it() {
+fn a_stopped_dockerd_is_named_and_no_shim_that_waits_for_it() {
     let machine = healthy().task(&stopped(dockerd())).asked(all_hang);
     let findings = said(&machine).findings;
     let first = &findings[0];
@@ -117,7 +117,7 @@ fn a_containerd_that_was_killed_behind_dockerd_is_reported() {
 }
 
 #[test]
-fn a_runc_start_that_was_stopped_goes_on_and_its_init_is_left_alone() {
+fn a_stopped_runc_start_is_to_be_resumed_and_its_init_is_left_alone() {
     let group = format!("{}/{}", WEB.group(), WEB.container());
     let machine = healthy()
         .task(&stopped(
@@ -139,7 +139,7 @@ fn a_sandbox_whose_status_hangs_costs_no_shim() {
 }
 
 #[test]
-fn a_stopped_shim_is_reported_with_the_cost_of_its_end() {
+fn a_stopped_shim_is_reported() {
     let shim = task(SHIM, 1, "containerd-shim", "/system.slice/docker.service");
     let finding = only(&healthy().task(&stopped(shim)), Cause::ShimUnresponsive);
     assert_eq!(finding.culprit.pid, Some(SHIM));

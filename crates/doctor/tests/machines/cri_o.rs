@@ -1,5 +1,5 @@
-//! CRI-O with conmon and runc, as it was seen while each of them was stopped or killed: 1.36.3,
-//! conmon 2.1.6, control groups of version 1.
+//! CRI-O with conmon and runc while each of them is stopped or killed, as observed with CRI-O 1.36.3,
+//! conmon 2.1.6 and control groups of version 1.
 
 use causes::Cause;
 use causes::finding::Confidence;
@@ -8,8 +8,8 @@ use doctor::facts::probes::{End, ProbeFacts};
 
 use crate::built::{Machine, Task, advises, shows};
 use crate::others::{
-    DB, Pod, RUNTIME, WEB, dead, hung, is_well_and_its_shims_were_seen, node, only, stopped, task,
-    unresponsive,
+    DB, Pod, RUNTIME, WEB, dead, hung, is_healthy_and_its_shims_were_seen, node, only, stopped,
+    task, unresponsive,
 };
 
 /// The conmon of the container of `web`, and its process.
@@ -25,7 +25,7 @@ fn healthy() -> Machine {
     })
 }
 
-/// A container with its conmon, in the processes and in CRI-O's notes.
+/// A container with its conmon, in the processes and in CRI-O's records.
 fn container(machine: Machine, pod: Pod, id: &str, name: &str, conmon: u32) -> Machine {
     let notes = format!("run/containers/storage/overlay-containers/{id}/userdata");
     let spec = format!(
@@ -63,7 +63,7 @@ fn web_app_dead(machine: Machine) -> Machine {
 
 #[test]
 fn a_healthy_cri_o_has_no_finding_and_its_conmons_were_examined() {
-    is_well_and_its_shims_were_seen(&healthy());
+    is_healthy_and_its_shims_were_seen(&healthy());
 }
 
 #[test]
@@ -79,7 +79,7 @@ fn a_stopped_conmon_while_its_container_is_stopped_is_named_and_not_that_of_its_
 }
 
 #[test]
-fn with_pod_events_the_status_of_a_sandbox_alone_leads_to_the_stopped_conmon() {
+fn with_pod_events_a_stopped_conmon_is_found_by_the_status_of_its_sandbox_alone() {
     let machine = web_conmon_stopped().asked(hung(WEB, Rpc::PodSandboxStatus));
     let finding = only(&machine, Cause::ContainerLock);
     assert_eq!(finding.culprit.pid, Some(CONMON));
@@ -123,7 +123,7 @@ fn a_runc_start_that_was_stopped_is_what_the_lock_of_its_container_waits_for() {
 }
 
 #[test]
-fn a_runc_create_that_was_stopped_below_its_conmon_is_to_go_on() {
+fn a_runc_create_that_was_stopped_below_its_conmon_is_to_be_resumed() {
     let group = format!("{}/crio-conmon-{}", WEB.group(), WEB.container());
     let machine = healthy()
         .task(&stopped(task(900, CONMON, "runc", &group).aged(20)))

@@ -1,4 +1,4 @@
-//! The kernel's own faults.
+//! Faults of the kernel itself.
 
 use causes::Cause;
 use causes::finding::Confidence;
@@ -8,7 +8,7 @@ use crate::built::{Machine, Task, advises, shows};
 const RELEASE: &str = "proc/sys/kernel/osrelease";
 
 #[test]
-fn a_network_lock_that_many_tasks_wait_for_is_reported_in_the_kernels_own_words() {
+fn a_network_lock_that_many_tasks_wait_for_is_reported_with_the_line_of_the_kernel() {
     let piled = || {
         (0..7).fold(Machine::healthy(), |machine, at| {
             machine.task(&Task::new(930 + at, 500, "bridge").blocked_in("rtnl_lock"))
@@ -41,7 +41,7 @@ fn pair(machine: Machine) -> Machine {
 }
 
 #[test]
-fn two_sleepers_on_a_kernel_that_loses_wake_ups_are_named_with_the_repaired_release() {
+fn two_idle_processes_on_a_kernel_that_loses_wake_ups_are_named_with_the_fixed_release() {
     let finding = pair(Machine::healthy().file(RELEASE, "5.4.0-132-generic\n"))
         .finding(Cause::KernelRegression);
     assert_eq!(finding.confidence, Confidence::High);
@@ -51,11 +51,11 @@ fn two_sleepers_on_a_kernel_that_loses_wake_ups_are_named_with_the_repaired_rele
 }
 
 #[test]
-fn a_release_of_the_table_alone_is_no_finding_and_neither_are_sleepers_alone() {
+fn neither_a_faulty_release_nor_idle_processes_alone_are_a_finding() {
     let bad = || Machine::healthy().file(RELEASE, "5.4.0-132-generic\n");
     bad().has_no_finding(Cause::KernelRegression);
     pair(Machine::healthy()).has_no_finding(Cause::KernelRegression);
-    // Sleepers that wait for something else, and tasks that are blocked elsewhere.
+    // Processes that wait for something else, and tasks that are blocked elsewhere.
     pair_in(bad(), "unix_stream_read_generic").has_no_finding(Cause::KernelRegression);
     Machine::healthy()
         .file(RELEASE, "6.1.115-126.197.amzn2023.x86_64\n")
@@ -76,7 +76,7 @@ fn a_release_of_the_table_alone_is_no_finding_and_neither_are_sleepers_alone() {
 }
 
 #[test]
-fn blocked_threads_on_a_kernel_that_is_known_for_them_are_reported() {
+fn threads_that_are_blocked_by_a_known_fault_of_the_kernel_are_reported() {
     let release = "6.1.115-126.197.amzn2023.x86_64\n";
     let machine = Machine::healthy().file(RELEASE, release).task(
         &Task::new(710, 700, "node")

@@ -25,7 +25,7 @@ fn a_daemon_at_its_limit_of_descriptors_is_named_with_both_numbers() {
 }
 
 #[test]
-fn instances_of_inotify_are_counted_by_user_and_the_greediest_is_named() {
+fn instances_of_inotify_are_counted_by_user_and_the_largest_holder_is_named() {
     let mut leaking = Task::new(720, 1, "leaky");
     leaking.fds = vec!["anon_inode:inotify"; 100];
     let mut other = Task::new(721, 1, "other");
@@ -55,7 +55,7 @@ fn a_machine_without_free_process_ids_is_certain() {
 }
 
 #[test]
-fn what_is_at_its_maximum_is_not_to_be_raised_and_process_1_not_to_be_restarted() {
+fn a_limit_at_its_maximum_is_not_raised_and_process_1_is_not_restarted() {
     let machine = Machine::healthy()
         .file("proc/loadavg", "9.0 9.0 9.0 9/4194000 1\n")
         .file("proc/sys/kernel/pid_max", "4194304\n")
@@ -88,7 +88,7 @@ fn what_is_at_its_maximum_is_not_to_be_raised_and_process_1_not_to_be_restarted(
 }
 
 #[test]
-fn a_runtime_at_its_limit_of_tasks_is_a_problem_and_a_pod_at_its_own_hardly() {
+fn a_runtime_at_its_limit_of_tasks_is_a_problem_and_a_pod_at_its_limit_is_not() {
     let at_limit = |path: &str| {
         Machine::healthy()
             .file(&format!("sys/fs/cgroup/pids{path}/pids.current"), "4915\n")
@@ -108,7 +108,7 @@ fn a_runtime_at_its_limit_of_tasks_is_a_problem_and_a_pod_at_its_own_hardly() {
 }
 
 #[test]
-fn control_groups_that_are_gone_and_held_are_counted_against_the_folders() {
+fn leaked_control_groups_are_those_without_a_directory() {
     let counted = |release: &str, counted: u64| {
         let table = format!("#subsys_name hierarchy num_cgroups enabled\nmemory 4 {counted} 1\n");
         Machine::healthy()

@@ -1,5 +1,6 @@
-//! Machines that are directories of files, as found on nodes that became NotReady, each compared with a healthy
-//! machine. Only scripts in place of programs such as `rpm` are run. Tests with real faults are in `provoked`.
+//! Machines as folders of files: states of nodes that failed, each compared with the same machine
+//! without the fault. Only scripts in place of `rpm` and `journalctl` run; tests with real processes are
+//! in `provoked`.
 
 mod blocked;
 mod built;

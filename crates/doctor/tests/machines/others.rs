@@ -1,5 +1,5 @@
-//! A node with two pods on a runtime that is not containerd, and what is said of it: `web`, of
-//! which something hangs, and `db`, which has nothing to do with it.
+//! A node with two pods on a runtime that is not containerd: something of `web` hangs, and `db` is
+//! healthy.
 
 use causes::Cause;
 use causes::finding::{Finding, PodName};
@@ -128,7 +128,7 @@ pub fn stopped(mut task: Task) -> Task {
     task
 }
 
-/// Dead, and not waited for.
+/// A zombie.
 pub fn dead(mut task: Task) -> Task {
     task.state = 'Z';
     task.wchan = "0";
@@ -148,7 +148,7 @@ pub fn unresponsive(probes: &mut ProbeFacts) {
     }
 }
 
-/// Every status of every pod fails so.
+/// Every status call of every pod fails with this error.
 pub fn failing(probes: &mut ProbeFacts, why: &str) {
     probes.costs.clear();
     for call in [Rpc::PodSandboxStatus, Rpc::ContainerStatus] {
@@ -184,7 +184,7 @@ pub fn only(machine: &Machine, cause: Cause) -> Finding {
 
 /// Nothing is found, although the shims or conmons were examined.
 #[track_caller]
-pub fn is_well_and_its_shims_were_seen(machine: &Machine) {
+pub fn is_healthy_and_its_shims_were_seen(machine: &Machine) {
     let said = said(machine);
     assert_eq!(said.findings, []);
     assert_eq!(said.verdict, NodeVerdict::Ok);

@@ -1,4 +1,4 @@
-//! Processor and memory.
+//! CPU and memory.
 
 use causes::Cause;
 use causes::finding::Confidence;
@@ -6,7 +6,7 @@ use causes::finding::Confidence;
 use crate::built::{Machine, Task, advises, shows};
 
 #[test]
-fn a_kubelet_that_waits_for_a_processor_is_named_with_how_long() {
+fn a_kubelet_that_waits_for_a_cpu_is_named_with_its_delay() {
     let mut kubelet = Task::new(600, 1, "kubelet");
     kubelet.delay += 1_500_000_000;
     let machine = || {
@@ -49,7 +49,7 @@ fn a_busy_second_is_no_starvation() {
 }
 
 #[test]
-fn a_busy_machine_whose_daemons_run_when_they_want_to_is_well() {
+fn a_busy_machine_whose_daemons_do_not_wait_is_healthy() {
     Machine::healthy()
         .suffering()
         .file(
@@ -69,7 +69,7 @@ fn time_that_the_hypervisor_takes_is_reported() {
 }
 
 #[test]
-fn memory_that_is_thrown_away_and_read_again_is_thrashing() {
+fn evicted_memory_that_is_read_again_is_thrashing() {
     let full = "some avg10=60.00 avg60=50.00 avg300=9.00 total=1\n\
                 full avg10=35.00 avg60=30.00 avg300=9.00 total=1\n";
     let machine = || Machine::healthy().file("proc/pressure/memory", full);
@@ -102,14 +102,14 @@ fn a_runtime_that_the_kernel_killed_is_reported_while_the_kill_is_recent() {
     shows(&finding, "(containerd)");
     assert_eq!(finding.culprit.process.as_deref(), Some("containerd"));
     killed(500_000, "containerd").has_no_finding(Cause::MemoryThrash);
-    // A workload harms itself, unless the node is seen to suffer.
+    // The loss of a workload is a finding only if the node has a victim.
     killed(999_900, "java").has_no_finding(Cause::MemoryThrash);
     let finding = killed(999_900, "java").suffering();
     shows(&finding.finding(Cause::MemoryThrash), "(java)");
 }
 
 #[test]
-fn a_process_that_exceeds_the_limit_of_its_own_group_harms_its_pod_alone() {
+fn a_process_that_is_killed_at_the_limit_of_its_cgroup_affects_only_its_pod() {
     let said = |text: &str| {
         let line = format!("3,7,999900000000,-;{text}\n");
         Machine::healthy().file("dev/kmsg", &line)

@@ -1,4 +1,4 @@
-//! runc, caught in the act.
+//! runc processes that are frozen or do not return.
 
 use causes::Cause;
 use causes::finding::Confidence;
@@ -38,7 +38,7 @@ fn a_frozen_init_is_named_with_the_file_that_thaws_it() {
 }
 
 #[test]
-fn on_version_2_a_frozen_init_sleeps_like_any_other_and_is_found_by_its_group() {
+fn on_version_2_a_frozen_init_is_found_by_its_control_group() {
     let freeze = format!("sys/fs/cgroup/unified{POD}/{ID}/cgroup.freeze");
     let machine = Machine::healthy()
         .without("sys/fs/cgroup/freezer")
@@ -52,7 +52,7 @@ fn on_version_2_a_frozen_init_sleeps_like_any_other_and_is_found_by_its_group() 
 }
 
 #[test]
-fn where_no_group_could_be_read_the_kernel_is_not_accused() {
+fn the_kernel_is_blamed_only_if_the_control_group_could_be_read() {
     let refrigerated = || Machine::healthy().task(&init('D', "__refrigerator"));
     let finding = refrigerated()
         .without("sys/fs/cgroup/freezer")
@@ -88,7 +88,7 @@ fn a_frozen_pod_without_a_process_of_runc_is_only_suspected() {
 }
 
 #[test]
-fn runc_of_the_wrong_candidate_that_writes_into_its_pipe_is_certain() {
+fn a_blocked_runc_init_of_the_faulty_release_candidate_is_certain() {
     let stuck = version("1.0.0-rc93").task(&init('S', "pipe_write"));
     let finding = stuck.finding(Cause::RuncSeccompPipe);
     assert_eq!(finding.confidence, Confidence::Certain);
@@ -101,7 +101,7 @@ fn runc_of_the_wrong_candidate_that_writes_into_its_pipe_is_certain() {
 }
 
 #[test]
-fn pipes_that_near_their_limit_are_reported_before_that_candidate_hangs() {
+fn pipes_near_their_limit_are_reported_before_that_release_candidate_hangs() {
     let limit = "proc/sys/fs/pipe-user-pages-soft";
     let machine = version("1.0.0-rc93").file(limit, "50\n");
     let finding = machine.finding(Cause::RuncSeccompPipe);

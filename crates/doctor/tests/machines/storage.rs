@@ -1,4 +1,4 @@
-//! Disks, servers behind mounts, and agents between.
+//! Disks, the servers of mounts, and agents that permit access to files.
 
 use causes::Cause;
 use causes::finding::Confidence;
@@ -58,7 +58,7 @@ fn neither_what_is_collected_nor_what_is_found_holds_a_credential() {
 }
 
 #[test]
-fn who_runs_between_the_looks_is_not_blocked() {
+fn a_thread_that_ran_between_the_samples_is_not_blocked() {
     let mut shim = Task::new(700, 1, "containerd-shim").blocked_in("rpc_wait_bit_killable");
     let machine = Machine::healthy().task(&shim);
     shim.switches += 1;
@@ -86,7 +86,7 @@ fn a_workload_that_waits_for_its_volume_is_a_suspicion_only() {
 }
 
 #[test]
-fn a_fuse_server_that_answers_nothing_is_named_with_what_gives_it_up() {
+fn a_fuse_server_that_does_not_answer_is_named_with_how_to_abort_its_connection() {
     let waiting = "sys/fs/fuse/connections/61/waiting";
     let machine = || {
         Machine::healthy()
@@ -128,7 +128,7 @@ fn a_wait_for_a_fuse_server_names_the_server_and_not_the_kernels_own_folder() {
 }
 
 #[test]
-fn the_agent_that_permits_no_access_is_the_culprit_and_not_its_victims() {
+fn the_agent_that_does_not_permit_access_is_the_culprit() {
     let mut agent = Task::new(800, 1, "twistlock");
     agent.fds = vec!["anon_inode:[eventpoll]", "anon_inode:[fanotify]"];
     let marks = "pos:\t0\nflags:\t04002\nfanotify flags:4 event-flags:8000\n\
@@ -171,11 +171,11 @@ fn a_listener_that_no_process_waits_for_is_shown_and_not_to_be_killed() {
 
 const STALLED: &str = "some avg10=90.00 avg60=80.00 avg300=9.00 total=1\n\
                        full avg10=70.00 avg60=60.00 avg300=9.00 total=1\n";
-/// 30 requests in a second that took half a second each, on a disk that never rests.
+/// 10 reads and 20 writes in a second that took half a second each, on a disk that is always busy.
 const SLOW: &str = "   8       0 sda 1010 0 0 6000 1020 0 0 11000 12 2000 9000\n";
 
 #[test]
-fn a_disk_that_all_tasks_wait_for_is_reported_with_what_lies_on_it() {
+fn a_disk_that_all_tasks_wait_for_is_reported_with_the_directories_on_it() {
     let machine = || {
         Machine::healthy()
             .file("proc/pressure/io", STALLED)
@@ -196,7 +196,7 @@ fn a_disk_that_all_tasks_wait_for_is_reported_with_what_lies_on_it() {
 }
 
 #[test]
-fn a_kernel_that_counts_no_pressure_has_its_disks_judged_by_their_answers() {
+fn without_pressure_information_disks_are_judged_by_their_requests() {
     let in_flight = "   8       0 sda 1000 0 0 1000 1000 0 0 1000 7 2000 2000\n";
     let old = || Machine::healthy().without("proc/pressure");
     let stuck = || {
@@ -215,7 +215,7 @@ fn a_kernel_that_counts_no_pressure_has_its_disks_judged_by_their_answers() {
 }
 
 #[test]
-fn a_full_file_system_is_recognized_by_space_or_inodes_but_not_where_it_must_be_full() {
+fn a_file_system_without_space_or_inodes_is_full_unless_it_is_read_only() {
     let root = |bytes_available, inodes_available, read_only| Filesystem {
         path: "/run".to_owned(),
         bytes: 100 << 20,

@@ -41,7 +41,7 @@ fn overdue(machine: Machine) -> Machine {
 }
 
 #[test]
-fn serial_numbers_that_run_out_are_reported_with_the_time_that_is_left() {
+fn serial_numbers_that_run_out_are_reported_with_the_remaining_time() {
     let machine = counted(rhel("219-62.el7"), 0xf000_0000);
     let finding = machine.finding(Cause::SystemdCookieOverflow);
     assert_eq!(finding.confidence, Confidence::Certain);
@@ -56,7 +56,7 @@ fn serial_numbers_that_run_out_are_reported_with_the_time_that_is_left() {
 }
 
 #[test]
-fn the_time_that_is_left_is_known_long_before_it_is_a_finding() {
+fn the_remaining_time_is_known_long_before_there_is_a_finding() {
     let machine = counted(rhel("219-62.el7"), 0x7000_0000);
     // 1879049192 since a start 1000000 s ago, and 2415918103 left.
     let left = |machine: Machine| {
@@ -68,7 +68,7 @@ fn the_time_that_is_left_is_known_long_before_it_is_a_finding() {
     assert!((1.28e6..1.29e6).contains(&seconds), "{seconds}");
     let repaired = counted(rhel("219-78.el7_9.3"), 0x7000_0000);
     assert_eq!(left(repaired), Some(serde_json::Value::Null));
-    // A bus that does not answer says neither.
+    // Without an answer of the bus, nothing is known.
     for reach in [Reach::NoSocket, Reach::Refused] {
         let unreachable = rhel("219-62.el7").bus(|bus| {
             bus.reach = Fact::known(reach, "bus");
@@ -80,7 +80,7 @@ fn the_time_that_is_left_is_known_long_before_it_is_a_finding() {
 }
 
 #[test]
-fn a_large_serial_number_is_harmless_on_a_systemd_that_goes_on() {
+fn a_large_serial_number_is_harmless_for_a_systemd_with_the_fix() {
     for machine in [rhel("219-78.el7_9.3"), Machine::healthy()] {
         counted(machine, 0xf000_0000).has_no_finding(Cause::SystemdCookieOverflow);
     }
@@ -88,7 +88,7 @@ fn a_large_serial_number_is_harmless_on_a_systemd_that_goes_on() {
 }
 
 #[test]
-fn an_installed_update_that_was_never_started_does_not_help() {
+fn an_update_of_systemd_that_is_not_running_yet_does_not_help() {
     let machine = counted(rhel("219-78.el7_9.3"), 0xf000_0000);
     std::os::unix::fs::symlink(
         "/usr/lib/systemd/systemd (deleted)",
@@ -103,7 +103,7 @@ fn an_installed_update_that_was_never_started_does_not_help() {
 }
 
 #[test]
-fn behind_the_edge_the_private_socket_still_answers() {
+fn after_the_last_serial_number_only_the_private_socket_answers() {
     let finding = overdue(rhel("219-62.el7")).finding(Cause::SystemdCookieOverflow);
     assert_eq!(finding.confidence, Confidence::High);
     shows(&finding, "private socket");
@@ -121,7 +121,7 @@ fn busy(machine: Machine) -> Machine {
 }
 
 #[test]
-fn a_systemd_that_reads_mounts_all_day_is_named_with_the_runc_that_makes_them() {
+fn a_systemd_that_is_busy_with_mounts_is_reported_with_the_runc_that_makes_them() {
     let slow = |machine: Machine| {
         machine.bus(|bus| {
             let answered = Ping::Answered {
@@ -139,12 +139,12 @@ fn a_systemd_that_reads_mounts_all_day_is_named_with_the_runc_that_makes_them() 
     let quick = quick.finding(Cause::SystemdOverloaded);
     assert_eq!(quick.confidence, Confidence::Medium);
     busy(Machine::healthy()).has_no_finding(Cause::SystemdOverloaded);
-    // Slow and idle is another cause's.
+    // If systemd is slow but idle, it is another cause.
     slow(Machine::healthy()).has_no_finding(Cause::SystemdOverloaded);
 }
 
 #[test]
-fn a_bus_without_systemd_or_without_room_is_unavailable() {
+fn a_bus_without_systemd_or_without_free_connections_is_unavailable() {
     let without_owner = Machine::healthy().bus(|bus| bus.owner = Fact::known(None, "bus"));
     let finding = without_owner.finding(Cause::BusUnavailable);
     assert_eq!(finding.confidence, Confidence::Certain);
@@ -168,7 +168,7 @@ fn a_bus_without_systemd_or_without_room_is_unavailable() {
 }
 
 #[test]
-fn the_bus_is_not_needed_where_process_1_is_not_systemd() {
+fn the_bus_is_not_needed_if_process_1_is_not_systemd() {
     Machine::healthy()
         .task(&Task::new(1, 0, "machined"))
         .bus(|bus| bus.reach = Fact::known(Reach::NoSocket, "bus"))
@@ -176,7 +176,7 @@ fn the_bus_is_not_needed_where_process_1_is_not_systemd() {
 }
 
 #[test]
-fn a_kubelet_that_systemd_restarts_and_restarts_is_an_effect_of_what_else_is_found() {
+fn a_repair_loop_of_the_kubelet_is_reported_after_its_root_cause() {
     let restarted = |restarts: u32, age: u64| {
         Machine::healthy()
             .task(&Task::new(600, 1, "kubelet").aged(age))

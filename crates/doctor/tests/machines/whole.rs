@@ -1,4 +1,4 @@
-//! The facts and the diagnosis of a whole machine, and what is never kept.
+//! Whole diagnoses: of a healthy machine, and what a collection never keeps.
 
 use std::collections::BTreeSet;
 
@@ -26,7 +26,7 @@ fn a_healthy_machine_has_no_finding_and_nothing_is_left_unchecked() {
 }
 
 #[test]
-fn a_machine_that_cannot_be_read_has_an_unknown_state() {
+fn a_machine_that_cannot_be_read_is_not_called_healthy() {
     let machine = Machine::healthy()
         .without("proc")
         .without("sys")
@@ -100,7 +100,7 @@ fn a_node_that_is_a_container_itself_is_checked_as_a_whole() {
 }
 
 #[test]
-fn facts_that_were_written_and_read_back_have_the_same_diagnosis() {
+fn facts_give_the_same_diagnosis_after_they_are_written_and_read() {
     let machine = Machine::healthy()
         .task(&Task::new(900, 500, "runc:[2:INIT]").blocked_in("fanotify_handle_event"));
     let facts = machine.facts();
@@ -125,7 +125,7 @@ fn no_secret_of_a_process_is_kept() {
 }
 
 #[test]
-fn control_characters_in_a_name_are_replaced() {
+fn an_escape_in_the_name_of_a_process_is_replaced() {
     let machine = Machine::healthy().task(&Task::new(990, 1, "\u{1b}[2Jx"));
     let facts = machine.facts();
     let named = facts.host.process(990).expect("the process");
@@ -133,7 +133,7 @@ fn control_characters_in_a_name_are_replaced() {
 }
 
 #[test]
-fn a_cause_is_not_checked_if_an_unprivileged_user_cannot_see_where_a_thread_waits() {
+fn causes_that_need_kernel_functions_are_not_checked_for_a_plain_user() {
     let machine = Machine::healthy().task(&Task::new(600, 1, "kubelet").blocked_in("0"));
     let diagnosis = diagnose(&machine.facts(), |_| true);
     assert_eq!(diagnosis.findings, []);

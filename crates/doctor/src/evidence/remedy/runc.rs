@@ -3,57 +3,57 @@
 use causes::finding::Finding;
 
 use super::{cannot_be_killed, end_tracer, in_the_kernel, is_traced, thaw};
+use crate::evidence::known;
 use crate::evidence::owner::container_of;
-use crate::evidence::who::go;
+use crate::evidence::phrases::age;
+use crate::evidence::runc::verb_of_runc;
 use crate::facts::NodeFacts;
 use crate::facts::host::{FrozenCgroup, Process};
 
 /// Adds the state of the runc processes that the runtime waits for, and what to do about them.
 pub(crate) fn blame_runc(finding: &mut Finding, runcs: &[&Process], facts: &NodeFacts) {
-    for runc in runcs {
-        let age = go(runc.age_seconds.floor());
-        let (who, doing) = (runc.label(), runc.doing());
-        finding.evidence.push(format!(
-            "{who}, which the runtime started {age} ago, {doing}"
-        ));
-    }
+    finding.evidence.extend(runcs.iter().map(|runc| {
+        let (label, doing) = (runc.label(), runc.doing());
+        format!(
+            "{label}, which the runtime started {} ago, {doing}",
+            age(runc)
+        )
+    }));
     let stopped = runcs.iter().filter(|runc| runc.is_stopped());
     let stopped: Vec<String> = stopped.map(|runc| runc.pid.to_string()).collect();
     finding.advise_first(match (&stopped[..], runcs) {
-        (_, [runc]) => {
-            let ids: Vec<&str> = finding.culprit.id.as_deref().into_iter().collect();
-            release_runc(runc, "the runtime", &ids, facts)
-        }
-        ([_, ..], _) => format!(
-            "run `kill -CONT {}` to resume the stopped runc, for which the runtime waits",
-            stopped.join(" ")
-        ),
+        (_, [runc]) => release_runc(runc, "the runtime", finding.culprit.id.as_deref(), facts),
+        ([_, ..], _) => resume_runc(&stopped.join(" "), "the runtime"),
         ([], _) => "find out what each of these runc processes waits for".to_owned(),
     });
 }
 
-/// How to end the wait for a runc.
-pub(crate) fn release_runc(runc: &Process, waits: &str, ids: &[&str], facts: &NodeFacts) -> String {
+/// How to end the wait of `waiter` for a runc, which changes the container `id`.
+pub(crate) fn release_runc(
+    runc: &Process,
+    waiter: &str,
+    id: Option<&str>,
+    facts: &NodeFacts,
+) -> String {
     if is_traced(runc) {
-        return end_tracer(runc);
+        end_tracer(runc)
+    } else if runc.is_stopped() {
+        resume_runc(&runc.pid.to_string(), waiter)
+    } else if cannot_be_killed(runc) {
+        in_the_kernel(runc)
+    } else {
+        let end = end_runc(runc, waiter, &Freezer::of(id.as_slice(), facts));
+        format!("{end}; {}", lost_with(runc))
     }
-    if runc.is_stopped() {
-        return format!(
-            "run `kill -CONT {}` to resume the stopped runc, for which {waits} waits",
-            runc.pid
-        );
-    }
-    if cannot_be_killed(runc) {
-        return in_the_kernel(runc);
-    }
-    let end = end_runc(runc, waits, &Freezer::of(ids, facts));
-    format!("{end}; {}", lost_with(runc))
+}
+
+fn resume_runc(pids: &str, waiter: &str) -> String {
+    format!("run `kill -CONT {pids}` to resume the stopped runc, for which {waiter} waits")
 }
 
 /// What is lost with a runc that is ended. The runtime reports an error for what it was to do.
 fn lost_with(runc: &Process) -> &'static str {
-    let verb = runc.runc.as_ref().map(|command| command.verb.as_str());
-    match verb {
+    match verb_of_runc(runc) {
         Some("create" | "start" | "run" | "restore") => {
             "this start of the container fails, and the kubelet tries again"
         }
@@ -78,13 +78,12 @@ impl<'a> Freezer<'a> {
     /// That of these containers: frozen if one of them is.
     pub(super) fn of(ids: &[&str], facts: &'a NodeFacts) -> Self {
         let host = &facts.host;
-        let tasks = facts.probes.tasks.value().map_or(&[][..], Vec::as_slice);
-        let is_first = |process: &Process| {
-            let mut tasks = tasks.iter().filter(|task| ids.contains(&&*task.id));
-            tasks.any(|task| task.init == Some(process.pid))
-        };
+        let tasks = known(&facts.probes.tasks).iter();
+        let inits = tasks.filter(|task| ids.contains(&&*task.id));
+        let inits: Vec<u32> = inits.filter_map(|task| task.init).collect();
         let is_inside = |process: &&Process| {
-            container_of(process).is_some_and(|id| ids.contains(&id)) || is_first(process)
+            container_of(process).is_some_and(|id| ids.contains(&id))
+                || inits.contains(&process.pid)
         };
         let inside = || host.all_processes().iter().filter(is_inside);
         if let Some(group) = inside().find_map(|process| host.frozen_group(process)) {
@@ -101,9 +100,9 @@ impl<'a> Freezer<'a> {
 }
 
 /// How to end a runc.
-pub(super) fn end_runc(runc: &Process, waits: &str, freezer: &Freezer) -> String {
+pub(super) fn end_runc(runc: &Process, waiter: &str, freezer: &Freezer) -> String {
     let end = format!(
-        "`kill -KILL {}` to end the runc that {waits} waits for",
+        "`kill -KILL {}` to end the runc that {waiter} waits for",
         runc.pid
     );
     match freezer {

@@ -4,7 +4,9 @@
 use causes::finding::{Confidence, Finding};
 
 use super::finding;
-use crate::evidence::owner::{culprit, is_in_a_pod, is_of_another_node};
+use crate::evidence::culprit;
+use crate::evidence::owner::{is_in_a_pod, is_of_another_node};
+use crate::evidence::phrases::{name_of_runtime, with_state};
 use crate::evidence::remedy::resume_daemon;
 use crate::evidence::runc::restart;
 use crate::facts::NodeFacts;
@@ -19,8 +21,8 @@ pub(super) fn judge(facts: &NodeFacts) -> Option<Finding> {
     }
     let chain = || CHAIN.into_iter().map(|name| (name, running(facts, name)));
     let mut daemons = chain().flat_map(|(_, daemons)| daemons);
-    if let Some(who) = daemons.find(|process| process.is_stopped()) {
-        return Some(stopped(facts, who));
+    if let Some(daemon) = daemons.find(|process| process.is_stopped()) {
+        return Some(stopped(facts, daemon));
     }
     // From another PID namespace, no daemon would be visible.
     let sees_all = facts.runtime_process().is_some() && facts.host.shows_all_processes();
@@ -33,26 +35,21 @@ pub(super) fn judge(facts: &NodeFacts) -> Option<Finding> {
 /// started.
 fn running<'a>(facts: &'a NodeFacts, name: &str) -> Vec<&'a Process> {
     let host = &facts.host;
-    let all = host.all_processes().iter();
     let is_one = |process: &&Process| {
-        let is_dead = process.has_ended();
         is_named(process, name)
-            && !is_dead
+            && !process.has_ended()
             && !is_in_a_pod(process)
             && !is_of_another_node(host, process)
     };
-    let all: Vec<&Process> = all.filter(is_one).collect();
-    let dockerds = || {
-        host.all_processes()
-            .iter()
-            .filter(|one| one.comm == "dockerd")
+    let mut daemons: Vec<&Process> = host.all_processes().iter().filter(is_one).collect();
+    let is_of_dockerd = |process: &&Process| {
+        let parent = host.process(process.ppid);
+        parent.is_some_and(|parent| parent.comm == "dockerd")
     };
-    let is_its = |process: &&&Process| dockerds().any(|dockerd| dockerd.pid == process.ppid);
-    let its: Vec<&Process> = all.iter().filter(is_its).copied().collect();
-    match its.is_empty() {
-        true => all,
-        false => its,
+    if daemons.iter().any(is_of_dockerd) {
+        daemons.retain(is_of_dockerd);
     }
+    daemons
 }
 
 /// Before 18.09, docker's containerd was named `docker-containerd`, which the kernel truncates.
@@ -60,23 +57,18 @@ fn is_named(process: &Process, name: &str) -> bool {
     process.comm == name || name == "containerd" && process.comm == "docker-containe"
 }
 
-fn stopped(facts: &NodeFacts, who: &Process) -> Finding {
-    let label = who.label();
+fn stopped(facts: &NodeFacts, daemon: &Process) -> Finding {
+    let label = daemon.label();
     let sentence = format!("{label}, on which the runtime behind the socket depends, is stopped");
-    let mut found = finding(facts, Confidence::Certain, sentence);
-    found.culprit = culprit(who);
-    found.evidence.push(format!("{label} {}", who.doing()));
-    found.advise_first(resume_daemon(who));
-    found
+    let mut found = finding(facts, Confidence::Certain, sentence, [with_state(daemon)]);
+    found.culprit = culprit::of_process(daemon);
+    found.advising(resume_daemon(daemon))
 }
 
 fn absent(facts: &NodeFacts, name: &str) -> Finding {
     let sentence =
         format!("{name}, on which the runtime behind the socket depends, is not running");
-    let mut found = finding(facts, Confidence::High, sentence);
-    found
-        .evidence
-        .push(format!("there is no process named {name}"));
+    let absent = format!("there is no process named {name}");
     let advice = match name {
         "dockerd" => "start it with `systemctl start docker`; `journalctl -u docker -n 100` shows \
                       why it exited"
@@ -87,16 +79,13 @@ fn absent(facts: &NodeFacts, name: &str) -> Finding {
             restart(facts, "run `systemctl restart docker`")
         ),
     };
-    found.advise_first(advice);
-    found
+    finding(facts, Confidence::High, sentence, [absent]).advising(advice)
 }
 
 fn is_docker(facts: &NodeFacts) -> bool {
-    let runtime = facts.probes.runtime.as_ref();
-    runtime.is_some_and(|runtime| &*runtime.name == "docker")
-        || facts
-            .runtime_process()
-            .is_some_and(|listener| listener.comm == "cri-dockerd")
+    let listener = facts.runtime_process();
+    name_of_runtime(&facts.probes) == "docker"
+        || listener.is_some_and(|listener| listener.comm == "cri-dockerd")
 }
 
 #[cfg(test)]
@@ -125,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn many_statuses_that_hang_accuse_the_daemon_and_no_container() {
+    fn for_many_statuses_that_hang_the_daemon_is_blamed_and_no_container() {
         let mut facts = node("docker", "20.10.24")
             .process(20, 1, "dockerd")
             .process(21, 20, "containerd")
@@ -147,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_dockerd_that_no_call_needs_is_not_accused() {
+    fn a_dockerd_that_no_call_needs_is_not_blamed() {
         let facts = node("containerd", "1.7.24")
             .process(20, 1, "dockerd")
             .in_state(20, 'T');
@@ -168,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_containerd_that_dockerd_does_not_ask_is_not_accused() {
+    fn a_containerd_that_dockerd_does_not_use_is_not_blamed() {
         let facts = node("docker", "20.10.24")
             .process(20, 1, "dockerd")
             .process(21, 20, "containerd")
@@ -178,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn from_another_namespace_of_processes_no_daemon_is_missed() {
+    fn from_another_pid_namespace_no_daemon_is_reported_as_absent() {
         let mut facts = node("docker", "20.10.24").facts();
         facts.probes.listener = Fact::missing("its process is not visible from here", "peer");
         assert_eq!(judge(&facts), Opinion::Clear);

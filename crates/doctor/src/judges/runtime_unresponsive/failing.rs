@@ -4,7 +4,7 @@ use causes::finding::{Confidence, Finding};
 use pleg::runtime::Rpc;
 
 use super::finding;
-use crate::evidence::who::{not_answered, subject};
+use crate::evidence::phrases::{name_of_call, not_answered, subject};
 use crate::facts::NodeFacts;
 use crate::facts::probes::{Failures, MAX_SINGLED_OUT, Probe, WentAway};
 
@@ -27,24 +27,25 @@ pub(super) fn statuses(facts: &NodeFacts, runtime: &str) -> Vec<Finding> {
 
 /// It responds, but went away each time it was called for one id.
 fn fatal(facts: &NodeFacts, runtime: &str, probe: &Probe) -> Finding {
-    let (call, who) = (probe.call, subject(probe));
+    let (call, subject) = (probe.call, subject(probe));
     let sentence =
-        format!("the connection to {runtime} is lost each time {call} is called for {who}");
-    let mut found = finding(facts, Confidence::Medium, sentence);
-    found.evidence.push(match probe.by_agent {
+        format!("the connection to {runtime} is lost each time {call} is called for {subject}");
+    let evidence = match probe.by_agent {
         true => format!(
-            "the agent on this node does not make {call} of {who} for now, because the connection \
-             to {runtime} was lost each time"
+            "the agent on this node does not make {call} of {subject} for now, because the \
+             connection to {runtime} was lost each time"
         ),
         false => format!(
-            "the connection to {runtime} was lost each time {call} of {who} was made alone; \
+            "the connection to {runtime} was lost each time {call} of {subject} was made alone; \
              without this call, {runtime} responds"
         ),
-    });
+    };
+    let mut found = finding(facts, Confidence::Medium, sentence, [evidence]);
     name(&mut found, probe);
     found
 }
 
+/// Adds the pod and container of a call to the culprit.
 fn name(found: &mut Finding, probe: &Probe) {
     found.culprit.pod = probe.pod.clone();
     found.culprit.container = probe.container.clone();
@@ -58,25 +59,19 @@ fn of_kind(facts: &NodeFacts, runtime: &str, failures: &Failures) -> Option<Find
     let error = first.error()?;
     let call = call.name();
     let (sentence, evidence) = match failed {
-        1 => {
-            let who = subject(first);
-            (
-                format!("{runtime} cannot report the status of {who}"),
-                format!("{call} of {who} failed: {error}"),
-            )
-        }
+        1 => (
+            format!("{runtime} cannot report the status of {}", subject(first)),
+            format!("{} failed: {error}", name_of_call(first)),
+        ),
         _ => (
             format!("{failed} of {made} {call} calls to {runtime} fail"),
             format!("{failed} of {made} {call} calls failed: {error}"),
         ),
     };
     // Even one of many is a pod that a kubelet cannot inspect.
-    let mut found = finding(facts, Confidence::Medium, sentence);
-    found.evidence.push(evidence);
-    let hung = facts.probes.hung(first.call);
-    found
-        .evidence
-        .extend(hung.take(MAX_SINGLED_OUT).map(not_answered));
+    let hung = facts.probes.hung(first.call).take(MAX_SINGLED_OUT);
+    let evidence = [evidence].into_iter().chain(hung.map(not_answered));
+    let mut found = finding(facts, Confidence::Medium, sentence, evidence);
     if failed == 1 {
         name(&mut found, first);
     }
@@ -91,9 +86,8 @@ fn is_failed_status(probe: &Probe) -> bool {
 fn of_itself(facts: &NodeFacts, runtime: &str) -> Option<Finding> {
     let error = facts.probes.node(Rpc::Status)?.error()?;
     let sentence = format!("{runtime} cannot report its own status");
-    let mut found = finding(facts, Confidence::Medium, sentence);
-    found.evidence.push(format!("Status failed: {error}"));
-    Some(found)
+    let failed = format!("Status failed: {error}");
+    Some(finding(facts, Confidence::Medium, sentence, [failed]))
 }
 
 #[cfg(test)]

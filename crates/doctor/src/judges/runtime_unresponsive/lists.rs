@@ -3,59 +3,55 @@
 use causes::finding::{Confidence, Finding};
 use pleg::runtime::{CallError, Rpc};
 
-use super::{Opinion, failing, finding, name};
+use super::{failing, finding};
+use crate::evidence::phrases::{duration, name_of_runtime, not_answered, whole_seconds};
 use crate::evidence::plugins::is_any_old;
-use crate::evidence::who::{go, not_answered};
 use crate::facts::NodeFacts;
-use crate::facts::probes::{MAX_SINGLED_OUT, Outcome};
+use crate::facts::probes::{End, MAX_SINGLED_OUT, Outcome};
 
 /// If half of the status calls take longer, the runtime is slow: a healthy one takes milliseconds.
 const SLOW_SECONDS: f64 = 2.0;
 
 /// `Version` is answered, but neither list is, or a list fails.
-pub(super) fn lists(facts: &NodeFacts) -> Opinion {
+pub(super) fn lists(facts: &NodeFacts) -> Vec<Finding> {
     let probes = &facts.probes;
-    let lists = [Rpc::ListPodSandbox, Rpc::ListContainers];
-    let bad = |outcome: Outcome| {
-        let called = lists.into_iter();
-        called.filter(move |call| probes.outcome(*call) == Some(outcome))
-    };
-    let name = name(probes);
-    let (hung, failed) = (bad(Outcome::Hung).count(), bad(Outcome::Error));
-    if hung == 2 {
-        let node = lists.into_iter().filter_map(|call| probes.node(call));
-        let waited = node.clone().map(|probe| probe.seconds);
-        let within = go(waited.fold(f64::INFINITY, f64::min).floor());
+    let name = name_of_runtime(probes);
+    let lists = [Rpc::ListPodSandbox, Rpc::ListContainers].into_iter();
+    let lists = lists.filter_map(|call| probes.node(call));
+    let hung = lists.clone().filter(|probe| probe.end == End::Hung);
+    if hung.clone().count() == 2 {
+        let waited = hung.clone().map(|probe| probe.seconds);
+        let within = whole_seconds(waited.fold(f64::INFINITY, f64::min));
         let sentence = match probes.node(Rpc::Version) {
             Some(_) => format!("{name} answers Version, but neither list call within {within}"),
             None => format!("{name} answers neither list call within {within}"),
         };
-        let mut found = finding(facts, Confidence::High, sentence);
         let one = probes.singled_out(Rpc::ContainerStatus);
-        found.evidence.extend(node.chain(one).map(not_answered));
-        return Opinion::Found(vec![found]);
+        let evidence = hung.chain(one).map(not_answered);
+        return vec![finding(facts, Confidence::High, sentence, evidence)];
     }
-    let failed = failed.filter_map(|call| probes.node(call));
+    let failed = lists.filter(|probe| probe.outcome() == Outcome::Error);
     let failed = failed.filter_map(|probe| Some((probe.call.name(), probe.error()?)));
     // A list that is too large is another cause.
     let failed = failed.filter(|(_, why)| !matches!(why, CallError::TooLarge(_)));
     let found = failed.map(|(call, why)| {
-        let mut found = finding(facts, Confidence::High, format!("{name} fails {call}"));
-        found.evidence.push(format!("{call} failed: {why}"));
-        found
+        let (sentence, failed) = (
+            format!("{name} fails {call}"),
+            format!("{call} failed: {why}"),
+        );
+        finding(facts, Confidence::High, sentence, [failed])
     });
     let mut found: Vec<Finding> = found.collect();
     found.extend(refused_to_agent(facts, name));
-    found.extend(hung_alone(facts));
+    found.extend(hung_alone(facts, name));
     found.extend(no_status(facts, name));
     found.extend(many_statuses(facts, name));
     found.extend(failing::statuses(facts, name));
-    found.extend(not_ready(facts));
-    found.extend(slow_statuses(facts, name).filter(|_| found.is_empty()));
-    match found.is_empty() {
-        true => Opinion::Clear,
-        false => Opinion::Found(found),
+    found.extend(not_ready(facts, name));
+    if found.is_empty() {
+        found.extend(slow_statuses(facts, name));
     }
+    found
 }
 
 /// An agent does not report which of its list calls failed.
@@ -65,29 +61,21 @@ fn refused_to_agent(facts: &NodeFacts, name: &str) -> Option<Finding> {
         return None;
     }
     let sentence = format!("{name} fails a list call of the agent on this node");
-    let mut found = finding(facts, Confidence::High, sentence);
-    found
-        .evidence
-        .push(format!("the list call failed: {failure}"));
-    Some(found)
+    let failed = format!("the list call failed: {failure}");
+    Some(finding(facts, Confidence::High, sentence, [failed]))
 }
 
 /// It answers, but reports that it is not ready.
-fn not_ready(facts: &NodeFacts) -> Option<Finding> {
-    let probes = &facts.probes;
-    let condition = probes.unmet("RuntimeReady")?;
+fn not_ready(facts: &NodeFacts, name: &str) -> Option<Finding> {
+    let condition = facts.probes.unmet("RuntimeReady")?;
     let why = [&*condition.reason, &*condition.message].join(": ");
-    let name = name(probes);
     let sentence = format!("{name} reports that it is not ready ({why})");
-    let mut found = finding(facts, Confidence::High, sentence);
-    found
-        .evidence
-        .push(format!("the condition RuntimeReady is false: {why}"));
-    Some(found)
+    let unmet = format!("the condition RuntimeReady is false: {why}");
+    Some(finding(facts, Confidence::High, sentence, [unmet]))
 }
 
 /// One call for the whole node hangs, and no other cause explains it.
-fn hung_alone(facts: &NodeFacts) -> Option<Finding> {
+fn hung_alone(facts: &NodeFacts, name: &str) -> Option<Finding> {
     let probes = &facts.probes;
     let hung = |call: &Rpc| probes.outcome(*call) == Some(Outcome::Hung);
     let explained = |call: &Rpc| match call {
@@ -99,12 +87,9 @@ fn hung_alone(facts: &NodeFacts) -> Option<Finding> {
     let calls = [Rpc::ListPodSandbox, Rpc::ListContainers, Rpc::Status];
     let mut calls = calls.into_iter().filter(hung);
     let probe = probes.node(calls.find(|call| !explained(call))?)?;
-    let call = probe.call.name();
-    let name = name(probes);
-    let sentence = format!("{name} answers Version, but not {call}");
-    let mut found = finding(facts, Confidence::Medium, sentence);
-    found.evidence.push(not_answered(probe));
-    Some(found)
+    let sentence = format!("{name} answers Version, but not {}", probe.call.name());
+    let evidence = [not_answered(probe)];
+    Some(finding(facts, Confidence::Medium, sentence, evidence))
 }
 
 /// No status call of one kind is answered, so no container is singled out.
@@ -125,16 +110,14 @@ fn no_status(facts: &NodeFacts, runtime: &str) -> Option<Finding> {
         return None;
     }
     let sentence = format!("{runtime} does not answer any {call} call");
-    let mut found = finding(facts, Confidence::Medium, sentence);
-    let hung = probes.hung(call);
-    let longest = hung.map(|probe| probe.seconds).fold(0.0, f64::max);
-    let count = probes.hung(call).count();
-    found.evidence.push(format!(
-        "{count} calls were made and none was answered, the oldest for {}: the runtime is slow, \
-         or all of them wait for the same resource",
-        go(longest)
-    ));
-    Some(found)
+    let waited: Vec<f64> = probes.hung(call).map(|probe| probe.seconds).collect();
+    let evidence = format!(
+        "{} calls were made and none was answered, the oldest for {}: the runtime is slow, or all \
+         of them wait for the same resource",
+        waited.len(),
+        duration(waited.into_iter().fold(0.0, f64::max))
+    );
+    Some(finding(facts, Confidence::Medium, sentence, [evidence]))
 }
 
 /// Several status calls hang while others are answered: a daemon blocks them, and each id is a
@@ -146,15 +129,11 @@ fn many_statuses(facts: &NodeFacts, runtime: &str) -> Option<Finding> {
     let call = calls.find(|call| probes.hung(*call).count() > MAX_SINGLED_OUT)?;
     let count = probes.hung(call).count();
     let sentence = format!("{runtime} does not answer {call} for {count} ids at the same time");
-    let mut found = finding(facts, Confidence::Medium, sentence);
     let examples = probes.hung(call).take(MAX_SINGLED_OUT + 1);
-    found.evidence.extend(examples.map(not_answered));
-    found.evidence.push(
-        "a call that hangs for several ids is usually blocked by a daemon or a disk, not by each \
-         container"
-            .to_owned(),
-    );
-    Some(found)
+    let usually = "a call that hangs for several ids is usually blocked by a daemon or a disk, not \
+                   by each container";
+    let evidence = examples.map(not_answered).chain([usually.to_owned()]);
+    Some(finding(facts, Confidence::Medium, sentence, evidence))
 }
 
 /// Status calls are answered, but take seconds each: a kubelet makes one after the other.
@@ -163,27 +142,26 @@ fn slow_statuses(facts: &NodeFacts, runtime: &str) -> Option<Finding> {
     let mut costs = calls.filter_map(|call| facts.probes.cost(call));
     let slow = costs.find(|cost| cost.p50 >= SLOW_SECONDS)?;
     let call = slow.call.name();
-    let sentence = format!("{runtime} is slow: {call} takes {}", go(slow.p50));
-    let mut found = finding(facts, Confidence::Low, sentence);
-    found.evidence.push(format!(
-        "of {} {call} calls, half took {} or more, and the slowest {}",
+    let half = duration(slow.p50);
+    let sentence = format!("{runtime} is slow: {call} takes {half}");
+    let evidence = format!(
+        "of {} {call} calls, half took {half} or more, and the slowest {}",
         slow.count,
-        go(slow.p50),
-        go(slow.max)
-    ));
-    Some(found)
+        duration(slow.max)
+    );
+    Some(finding(facts, Confidence::Low, sentence, [evidence]))
 }
 
 #[cfg(test)]
 mod tests {
     use causes::finding::Verdict;
 
-    use super::super::judge;
+    use super::super::{Opinion, judge};
     use super::*;
     use crate::node::{found, node};
 
     #[test]
-    fn a_runtime_whose_every_status_takes_seconds_is_not_called_well() {
+    fn a_runtime_is_slow_if_half_of_its_status_calls_take_seconds() {
         let slow = node("containerd", "1.7.24").answered(Rpc::ContainerStatus, 20, 4.8);
         let findings = found(judge(&slow.facts()));
         assert_eq!(findings[0].verdict, Verdict::Suspect);

@@ -5,11 +5,12 @@ use causes::finding::{Confidence, Finding};
 use pleg::runtime::NoConnection;
 
 use super::finding;
-use crate::evidence::owner::{culprit, is_in_a_pod, is_of_another_node};
+use crate::evidence::culprit;
+use crate::evidence::owner::{is_in_a_pod, is_of_another_node};
+use crate::evidence::phrases::{age, with_state};
 use crate::evidence::remedy::{blame, release_runc};
-use crate::evidence::runc::hung_runcs;
+use crate::evidence::runc::{container_of_runc, hung_runcs};
 use crate::evidence::shims::{Shim, shims};
-use crate::evidence::who::go;
 use crate::facts::NodeFacts;
 use crate::facts::host::Process;
 use crate::limits::STARTS_WITHIN_SECONDS;
@@ -20,7 +21,7 @@ pub(super) fn starting(facts: &NodeFacts, why: NoConnection) -> Option<Finding> 
         return None;
     }
     let daemon = daemon(facts)?;
-    let (label, age) = (daemon.label(), go(daemon.age_seconds.floor()));
+    let (label, age) = (daemon.label(), age(daemon));
     let shims = shims(facts).unwrap_or_default();
     let held: Vec<&Shim> = shims.iter().filter(|shim| shim.fault().is_some()).collect();
     let runcs = hung_runcs(facts);
@@ -29,22 +30,21 @@ pub(super) fn starting(facts: &NodeFacts, why: NoConnection) -> Option<Finding> 
         true => Confidence::High,
         false => Confidence::Medium,
     };
-    let mut finding = finding(facts, confidence, String::new());
-    finding.evidence.push(format!("{label} {}", daemon.doing()));
+    let mut finding = finding(facts, confidence, String::new(), [with_state(daemon)]);
     let held_by = match (&held[..], &runcs[..]) {
         ([shim, ..], _) => {
-            finding.culprit = culprit(shim.process);
+            finding.culprit = culprit::of_process(shim.process);
             finding.culprit.pod = shim.pod.cloned();
             blame(&mut finding, shim, facts);
             format!("; {} is stuck", shim.named())
         }
         ([], [runc, ..]) => {
-            finding.culprit = culprit(runc);
-            finding.advise_first(release_runc(runc, &label, &[], facts));
+            finding.culprit = culprit::of_process(runc);
+            finding.advise_first(release_runc(runc, &label, container_of_runc(runc), facts));
             format!("; {} does not return", runc.label())
         }
         ([], []) => {
-            finding.culprit = culprit(daemon);
+            finding.culprit = culprit::of_process(daemon);
             let wait = match is_late {
                 true => String::new(),
                 false => format!(
@@ -70,15 +70,17 @@ fn daemon(facts: &NodeFacts) -> Option<&Process> {
     let name = file.strip_suffix(".sock")?;
     let host = &facts.host;
     let listeners = &host.sockets.value()?.listeners;
+    // A daemon that listens on another path is not starting.
     let listens = |pid| listeners.iter().any(|it| it.held_by == Some(pid));
-    let named = host.all_processes().iter().filter(|process| {
-        process.comm == name && process.is_runtime() && process.uid == 0 && !is_in_a_pod(process)
+    let starting = host.all_processes().iter().filter(|process| {
+        process.comm == name
+            && process.is_runtime()
+            && process.uid == 0
+            && !is_in_a_pod(process)
+            && !is_of_another_node(host, process)
+            && !listens(process.pid)
     });
-    let named = named.filter(|process| !is_of_another_node(host, process));
-    // One that listens on another path is older than one that is starting.
-    named
-        .filter(|process| !listens(process.pid))
-        .min_by(|one, other| one.age_seconds.total_cmp(&other.age_seconds))
+    starting.min_by(|one, other| one.age_seconds.total_cmp(&other.age_seconds))
 }
 
 #[cfg(test)]
@@ -122,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn a_daemon_that_waits_for_nothing_that_we_see_is_named_itself() {
+    fn a_daemon_is_named_itself_if_no_shim_or_runc_delays_it() {
         let facts = facts_of(restarted(), None);
         let finding = &found(super::super::judge(&facts))[0];
         assert_eq!(finding.culprit.pid, Some(10));
@@ -130,7 +132,24 @@ mod tests {
     }
 
     #[test]
-    fn one_that_has_just_been_started_is_waited_for_unless_a_shim_delays_it() {
+    fn a_runc_that_delays_a_daemon_is_ended_only_after_its_container_is_thawed() {
+        let id = "c".repeat(64);
+        let file = "/sys/fs/cgroup/freezer/kubepods/c1/freezer.state";
+        let node = restarted()
+            .shim(99, false, &[&id])
+            .in_group(100, "freezer", "/kubepods/c1")
+            .frozen("/kubepods/c1", file, "THAWED")
+            .process(200, 10, "runc")
+            .commanded(200, &format!("runc delete {id}"));
+        let finding = &found(super::super::judge(&facts_of(node, None)))[0];
+        assert_eq!(finding.culprit.pid, Some(200));
+        let advice = &finding.advice[0];
+        let thaw = advice.find(&format!("`echo THAWED > {file}`")).unwrap();
+        assert!(thaw < advice.find("`kill -KILL 200`").unwrap(), "{advice}");
+    }
+
+    #[test]
+    fn the_advice_for_a_daemon_that_has_just_been_started_is_to_wait_unless_a_shim_delays_it() {
         let young = restarted().aged(10, 2.0);
         let finding = &found(super::super::judge(&facts_of(young, None)))[0];
         assert_eq!(finding.confidence, Confidence::Medium);
@@ -146,7 +165,7 @@ mod tests {
     }
 
     #[test]
-    fn one_of_a_node_in_a_container_is_not_the_one() {
+    fn a_daemon_of_a_node_in_a_container_is_not_named() {
         for (network, is_named) in [("net:[1]", true), ("net:[2]", false)] {
             let node = restarted().process(1, 0, "systemd");
             let node = node.in_network(1, "net:[1]").in_network(10, network);
@@ -160,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn one_that_listens_elsewhere_is_not_the_one() {
+    fn a_daemon_that_listens_elsewhere_is_not_named() {
         let facts = facts_of(restarted(), Some(10));
         let sentence = &found(super::super::judge(&facts))[0].sentence;
         assert!(

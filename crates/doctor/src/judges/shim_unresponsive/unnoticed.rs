@@ -4,15 +4,16 @@
 use causes::Cause;
 use causes::finding::{Confidence, Finding};
 
-use crate::evidence::exits::{culprit, listed_though_dead, says, who};
+use crate::evidence::culprit;
+use crate::evidence::exits::{listed_though_dead, says};
 use crate::evidence::owner::processes_of;
+use crate::evidence::phrases::{name_of_runtime, name_of_task, short};
 use crate::evidence::remedy::{blame, release_runc};
-use crate::evidence::runc::restart_runtime;
+use crate::evidence::runc::{container_of_runc, restart_runtime, verb_of_runc};
 use crate::evidence::shims::{Shim, role};
-use crate::evidence::who::short;
 use crate::facts::NodeFacts;
 use crate::facts::host::Process;
-use crate::facts::probes::{MAX_SINGLED_OUT, ProbeFacts};
+use crate::facts::probes::MAX_SINGLED_OUT;
 use crate::facts::tasks::Task;
 use crate::judges::disk_full;
 
@@ -22,83 +23,80 @@ const NO_RESTART: &str = "do not restart the runtime until the container has bee
 
 /// One finding for each container; a stopped shim or conmon has a finding of its own.
 pub(super) fn judge(facts: &NodeFacts, shims: &[Shim]) -> Vec<Finding> {
-    let stopped: Vec<&Shim> = shims
-        .iter()
-        .filter(|shim| shim.process.is_stopped())
-        .collect();
     let cannot_write = disk_full::cannot_write(&facts.host);
-    // Without a task it is not known which its first process was.
+    let is_served_by_stopped = |task: &Task| {
+        let mut stopped = shims.iter().filter(|shim| shim.process.is_stopped());
+        stopped.any(|shim| shim.serves(&task.id))
+    };
+    // Without a task it is not known which process was its first one.
     let lives = |task: &Task| {
         let mut its = processes_of(&facts.host, &task.id);
-        task.init.is_none() && its.any(|process| !process.has_ended())
+        its.any(|process| !process.has_ended())
     };
-    let explained = |task: &Task| {
-        stopped.iter().any(|shim| shim.serves(&task.id))
-            || cannot_write && task.init.is_none()
-            || lives(task)
+    let is_explained = |task: &Task| {
+        is_served_by_stopped(task) || task.init.is_none() && (cannot_write || lives(task))
     };
-    let tasks = listed_though_dead(&facts.probes).filter(|task| !explained(task));
-    let findings = tasks.take(MAX_SINGLED_OUT).map(|task| {
-        let mut finding = Finding::new(Cause::ShimUnresponsive, Confidence::High);
-        let who = who(task);
-        let runtime = runtime(&facts.probes);
-        finding.sentence =
-            format!("{who} has exited, but {runtime} lists it as running, so it is not restarted");
-        finding.culprit = culprit(task);
-        finding.evidence.push(says(task));
-        let shim = shim_of(task, shims);
-        match shim {
-            // The exit is reported once runc has deleted the container. One without a task has been
-            // deleted: a runc below its shim serves another container of the pod.
-            Some(shim) if task.init.is_some() && !shim.is_conmon() => {
-                let runc = shim.runc.iter().find(|runc| deletes(runc, task));
-                match runc {
-                    Some(runc) => {
-                        finding.culprit.pid = Some(runc.pid);
-                        finding.culprit.process = Some(runc.comm.clone());
-                        blame_deletion(&mut finding, shim, runc, facts);
-                    }
-                    None if !shim.runc.is_empty() => blame(&mut finding, shim, facts),
-                    None => deletion_failed(&mut finding, shim, task),
-                }
-            }
-            _ => {
-                finding.evidence.push(match shim {
-                    Some(shim) => format!("its {} {}", shim.named(), shim.process.doing()),
-                    None => format!(
-                        "the {} that would report the exit was not found",
-                        role(&facts.probes)
-                    ),
-                });
-                let restart = restart_runtime(facts);
-                finding.advise_first(format!("{restart}; it then checks every container again"));
+    let tasks = listed_though_dead(&facts.probes).filter(|task| !is_explained(task));
+    let findings = tasks.take(MAX_SINGLED_OUT);
+    findings.map(|task| of(facts, task, shims)).collect()
+}
+
+fn of(facts: &NodeFacts, task: &Task, shims: &[Shim]) -> Finding {
+    let probes = &facts.probes;
+    let mut finding = Finding {
+        sentence: format!(
+            "{} has exited, but {} lists it as running, so it is not restarted",
+            name_of_task(task),
+            name_of_runtime(probes)
+        ),
+        culprit: culprit::of_task(task),
+        evidence: vec![says(task)],
+        ..Finding::new(Cause::ShimUnresponsive, Confidence::High)
+    };
+    let shim = shim_of(task, shims);
+    match shim {
+        // The exit is reported once runc has deleted the container. One without a task has been
+        // deleted: a runc below its shim serves another container of the pod.
+        Some(shim) if task.init.is_some() && !shim.is_conmon() => {
+            match shim.runc.iter().find(|runc| deletes(runc, task)) {
+                Some(runc) => blame_deletion(&mut finding, shim, runc, facts),
+                None if !shim.runc.is_empty() => blame(&mut finding, shim, facts),
+                None => deletion_failed(&mut finding, shim, task),
             }
         }
-        finding
-    });
-    findings.collect()
+        _ => {
+            finding.evidence.push(match shim {
+                Some(shim) => shim.says(),
+                None => format!(
+                    "the {} that would report the exit was not found",
+                    role(probes)
+                ),
+            });
+            let restart = restart_runtime(facts);
+            finding.advise_first(format!("{restart}; it then checks every container again"));
+        }
+    }
+    finding
 }
 
 fn deletes(runc: &Process, task: &Task) -> bool {
-    let command = runc.runc.as_ref();
-    command.is_some_and(|it| it.verb == "delete" && it.container.as_ref() == Some(&task.id))
+    verb_of_runc(runc) == Some("delete") && container_of_runc(runc) == Some(&*task.id)
 }
 
 /// A `runc delete` that has not returned seconds after the exit. How old the process is shows nothing:
 /// containerd ends it after ten seconds and starts another one.
 fn blame_deletion(finding: &mut Finding, shim: &Shim, runc: &Process, facts: &NodeFacts) {
-    finding
-        .evidence
-        .push(format!("its {} {}", shim.named(), shim.process.doing()));
+    let container = std::mem::take(&mut finding.culprit);
+    finding.culprit = culprit::with_process(container, runc);
+    finding.evidence.push(shim.says());
     finding.evidence.push(format!(
         "below it, {} is to delete the container and {}; containerd ends it after ten seconds and \
          tries again",
         runc.label(),
         runc.doing()
     ));
-    let ids: Vec<&str> = finding.culprit.id.as_deref().into_iter().collect();
     let release = match runc.is_stopped() {
-        true => release_runc(runc, &format!("the {}", shim.role()), &ids, facts),
+        true => release_runc(runc, "the shim", container_of_runc(runc), facts),
         false => format!(
             "find out what `runc delete` waits for (`cat /proc/{}/stack`), usually the removal of \
              the container's cgroup or a process that does not end, and repair that: ending the \
@@ -106,17 +104,16 @@ fn blame_deletion(finding: &mut Finding, shim: &Shim, runc: &Process, facts: &No
             runc.pid
         ),
     };
-    finding.advise_first(format!("{release}; {}", NO_RESTART));
+    finding.advise_first(format!("{release}; {NO_RESTART}"));
 }
 
 /// No `runc delete` runs now, and the container is not deleted.
 fn deletion_failed(finding: &mut Finding, shim: &Shim, task: &Task) {
     finding.evidence.push(format!(
-        "its {} {}, and the container is not deleted: `runc delete` has failed or was ended, and \
-         no new one runs at the moment. containerd starts it again after a pause, which grows from \
-         one second to five minutes",
-        shim.named(),
-        shim.process.doing()
+        "{}, and the container is not deleted: `runc delete` has failed or was ended, and no new \
+         one runs at the moment. containerd starts it again after a pause, which grows from one \
+         second to five minutes",
+        shim.says()
     ));
     let id = &task.id;
     finding.advise_first(format!(
@@ -128,24 +125,13 @@ fn deletion_failed(finding: &mut Finding, shim: &Shim, task: &Task) {
     ));
 }
 
-/// The one that serves it, or its pod: a shim serves a whole pod.
+/// The shim that serves a container, or its pod: a shim serves a whole pod.
 fn shim_of<'a, 'b>(task: &Task, shims: &'b [Shim<'a>]) -> Option<&'b Shim<'a>> {
     let serves = |shim: &&Shim| shim.serves(&task.id);
     let of_pod =
         |shim: &&Shim| !shim.is_conmon() && task.pod.is_some() && shim.pod == task.pod.as_ref();
     let mut shims = shims.iter();
     shims.clone().find(serves).or_else(|| shims.find(of_pod))
-}
-
-/// The containers whose exit this shim or conmon should have reported.
-pub(super) fn of<'a>(probes: &'a ProbeFacts, shim: &Shim) -> impl Iterator<Item = &'a Task> {
-    let its = listed_though_dead(probes).filter(|task| shim.serves(&task.id));
-    its.collect::<Vec<_>>().into_iter()
-}
-
-fn runtime(probes: &ProbeFacts) -> &str {
-    let runtime = probes.runtime.as_ref();
-    runtime.map_or("the runtime", |runtime| &runtime.name)
 }
 
 #[cfg(test)]
@@ -173,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn where_its_conmon_is_gone_as_well_no_process_is_to_be_killed() {
+    fn without_a_conmon_too_no_process_is_to_be_killed() {
         let mut facts = node("cri-o", "1.36.3")
             .conmon(80, "c1", Some("s1"))
             .listed_though_dead("c1")
@@ -214,7 +200,7 @@ mod tests {
 
     /// containerd ends it after ten seconds, and starts another one after a pause.
     #[test]
-    fn a_deletion_that_does_not_return_is_found_whether_its_runc_runs_now_or_not() {
+    fn a_deletion_that_does_not_return_is_found_even_between_two_attempts() {
         let id = "c".repeat(64);
         let node = || {
             node("containerd", "2.3.4")
@@ -258,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn where_its_shim_waits_for_a_runc_that_one_is_to_end_and_no_runtime_is_restarted() {
+    fn a_runc_below_the_shim_is_to_be_ended_and_no_runtime_is_to_be_restarted() {
         let facts = |age| {
             let node = node("containerd", "1.7.24")
                 .shim(99, false, &["c1"])
@@ -280,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn a_container_that_has_no_task_any_more_is_named_without_its_process() {
+    fn a_container_without_a_task_is_named_without_its_process() {
         let facts = node("containerd", "1.7.24")
             .shim(99, false, &["c1"])
             .listed_without_task("c1");

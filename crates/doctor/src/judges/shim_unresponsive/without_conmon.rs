@@ -4,18 +4,19 @@
 use causes::Cause;
 use causes::finding::{Confidence, Finding};
 
-use crate::evidence::exits::{culprit, who};
 use crate::evidence::owner::container_of;
+use crate::evidence::phrases::name_of_task;
+use crate::evidence::{culprit, known};
 use crate::facts::NodeFacts;
 use crate::facts::probes::MAX_SINGLED_OUT;
 use crate::facts::tasks::Task;
+use crate::judges::opinion::finding;
 
 /// One finding for each container.
 pub(super) fn judge(facts: &NodeFacts) -> Vec<Finding> {
     if !facts.probes.is_crio() {
         return Vec::new();
     }
-    let tasks = facts.probes.tasks.value().map_or(&[][..], Vec::as_slice);
     let runs_alone = |task: &&Task| {
         let process = task.init.and_then(|init| facts.host.process(init));
         // The PID in an old record may have been reused.
@@ -24,22 +25,21 @@ pub(super) fn judge(facts: &NodeFacts) -> Vec<Finding> {
         });
         task.conmon.is_none() && is_its
     };
-    let alone = tasks.iter().filter(runs_alone);
+    let alone = known(&facts.probes.tasks).iter().filter(runs_alone);
     alone.take(MAX_SINGLED_OUT).map(of).collect()
 }
 
 fn of(task: &Task) -> Finding {
-    let who = who(task);
-    let mut finding = Finding::new(Cause::ShimUnresponsive, Confidence::High);
+    let (name, pid) = (name_of_task(task), task.init.unwrap_or_default());
+    let evidence = vec![format!(
+        "process {pid} of {name} runs, and no process is the conmon that CRI-O has recorded for it"
+    )];
+    let culprit = culprit::of_task(task);
+    let mut finding = finding(Cause::ShimUnresponsive, Confidence::High, culprit, evidence);
     finding.sentence = format!(
-        "the conmon of {who} has ended: the output of the container is not read, and its exit will \
+        "the conmon of {name} has ended: the output of the container is not read, and its exit will \
          not be noticed"
     );
-    finding.evidence.push(format!(
-        "process {} of {who} runs, and no process is the conmon that CRI-O has recorded for it",
-        task.init.unwrap_or_default()
-    ));
-    finding.culprit = culprit(task);
     let pod = task.pod.clone().unwrap_or_default();
     let namespace = pod.namespace.as_deref().unwrap_or("NAMESPACE");
     let pod = pod.name.as_deref().unwrap_or("POD");

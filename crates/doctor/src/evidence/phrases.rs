@@ -1,23 +1,23 @@
-//! Names and durations in sentences.
+//! Names, states and durations in sentences.
 
 use std::time::Duration;
 
-use causes::finding::{Culprit, PodName};
+use causes::finding::PodName;
 use pleg_text::GoDuration;
 
-use crate::evidence::shims::Shim;
 use crate::facts::host::Process;
 use crate::facts::probes::{Probe, ProbeFacts};
+use crate::facts::tasks::Task;
 
 /// `pod shop/web`.
-pub(crate) fn of_pod(pod: &PodName) -> String {
+pub(crate) fn name_of_pod(pod: &PodName) -> String {
     let namespace = pod.namespace.as_deref().unwrap_or("?");
     format!("pod {namespace}/{}", pod.name.as_deref().unwrap_or("?"))
 }
 
-/// `container app of pod shop/web`, or as much of it as is known.
+/// `container app of pod shop/web`, or the part of it that is known.
 pub(crate) fn subject(probe: &Probe) -> String {
-    let pod = probe.pod.as_ref().map(of_pod);
+    let pod = probe.pod.as_ref().map(name_of_pod);
     let id = probe.id.as_deref().map(short).unwrap_or_default();
     match (&probe.container, pod) {
         (Some(container), Some(pod)) => format!("container {container} of {pod}"),
@@ -27,13 +27,27 @@ pub(crate) fn subject(probe: &Probe) -> String {
     }
 }
 
-/// The evidence that a call has not been answered.
-pub(crate) fn not_answered(probe: &Probe) -> String {
-    let (call, seconds) = (probe.call.name(), go(probe.seconds));
-    let call = match probe.id {
+/// A container or sandbox in the same form.
+pub(crate) fn name_of_task(task: &Task) -> String {
+    match (&task.container, task.pod.as_ref().map(name_of_pod)) {
+        (Some(name), Some(pod)) => format!("container {name} of {pod}"),
+        (None, Some(pod)) => format!("the sandbox of {pod}"),
+        (_, None) => format!("container {}", short(&task.id)),
+    }
+}
+
+/// `ContainerStatus of container app of pod shop/web`, or `ListContainers`.
+pub(crate) fn name_of_call(probe: &Probe) -> String {
+    let call = probe.call.name();
+    match probe.id {
         Some(_) => format!("{call} of {}", subject(probe)),
         None => call.to_owned(),
-    };
+    }
+}
+
+/// The evidence that a call has not been answered.
+pub(crate) fn not_answered(probe: &Probe) -> String {
+    let (call, seconds) = (name_of_call(probe), duration(probe.seconds));
     format!("{call} has not answered for {seconds}{}", probe.source())
 }
 
@@ -42,17 +56,10 @@ pub(crate) fn short(id: &str) -> &str {
     id.get(..13).filter(|_| id.len() == 64).unwrap_or(id)
 }
 
-/// The container or pod of a call, and the process of its shim for which the call waits.
-pub(crate) fn culprit(probe: &Probe, shim: Option<&Shim>) -> Culprit {
-    let process = shim.and_then(Shim::waited_for);
-    Culprit {
-        pod: probe.pod.clone(),
-        container: probe.container.clone(),
-        id: probe.id.clone(),
-        pid: process.map(|process| process.pid),
-        process: process.map(|process| process.comm.clone()),
-        unit: None,
-    }
+/// The name that the runtime reports.
+pub(crate) fn name_of_runtime(probes: &ProbeFacts) -> &str {
+    let runtime = probes.runtime.as_ref();
+    runtime.map_or("the runtime", |runtime| &runtime.name)
 }
 
 /// Which of the runtime's goroutines blocks the others, if they were dumped.
@@ -67,9 +74,24 @@ pub(crate) fn stacks(probes: &ProbeFacts) -> Option<String> {
 }
 
 /// A duration in Go's format, rounded to milliseconds.
-pub(crate) fn go(seconds: f64) -> GoDuration {
+pub(crate) fn duration(seconds: f64) -> GoDuration {
     let millis = (seconds.clamp(0.0, 1e12) * 1000.0).round() as u64;
     GoDuration(Duration::from_millis(millis))
+}
+
+/// A duration in whole seconds.
+pub(crate) fn whole_seconds(seconds: f64) -> GoDuration {
+    duration(seconds.floor())
+}
+
+/// How long ago a process was started.
+pub(crate) fn age(process: &Process) -> GoDuration {
+    whole_seconds(process.age_seconds)
+}
+
+/// `containerd (812) is stopped (state T)`.
+pub(crate) fn with_state(process: &Process) -> String {
+    format!("{} {}", process.label(), process.doing())
 }
 
 /// `A`, `A and B`, `A, B and C`; `last` is `and` or `or`.
@@ -86,14 +108,11 @@ pub(crate) const MAX_EXAMPLES: usize = 5;
 /// Processes as `name (pid)`, the first few of them.
 pub(crate) fn names<'a>(processes: impl IntoIterator<Item = &'a Process>) -> String {
     let mut processes = processes.into_iter();
-    let first: Vec<String> = processes
-        .by_ref()
-        .take(MAX_EXAMPLES)
-        .map(Process::label)
-        .collect();
+    let first = processes.by_ref().take(MAX_EXAMPLES).map(Process::label);
+    let first = first.collect::<Vec<_>>().join(", ");
     match processes.count() {
-        0 => first.join(", "),
-        more => format!("{} and {more} more", first.join(", ")),
+        0 => first,
+        more => format!("{first} and {more} more"),
     }
 }
 

@@ -1,15 +1,15 @@
-//! No advice restarts a runtime while a runc does not return: a containerd that starts waits for it.
+//! No advice is to restart a runtime while a runc does not return: a containerd that starts waits for it.
 
 use causes::Cause;
 use cri::Rpc;
 use pleg::runtime::NoConnection;
 
-use super::diagnose;
-use crate::facts::NodeFacts;
+use crate::diagnosis::diagnose;
 use crate::facts::probes::Outcome;
+use crate::facts::{Fact, NodeFacts};
 use crate::node::{Node, node};
 
-/// Whether this text is to restart a runtime.
+/// Whether this text advises to restart a runtime.
 fn restarts_a_runtime(text: &str) -> bool {
     let text = text.to_lowercase();
     let orders = [
@@ -66,11 +66,11 @@ fn nodes() -> Vec<Node> {
     nodes
 }
 
-/// All advice to restart a runtime, and whether it says that a runc is to be ended before.
+/// All advice to restart a runtime, and whether it mentions a runc, which is to be ended before.
 fn advice(facts: &mut NodeFacts) -> Vec<(String, bool)> {
     let limits = &mut facts.host.limits;
-    limits.tasks = crate::facts::Fact::known(4000, "loadavg");
-    limits.pid_max = crate::facts::Fact::known(4000, "pid_max");
+    limits.tasks = Fact::known(4000, "loadavg");
+    limits.pid_max = Fact::known(4000, "pid_max");
     let findings = diagnose(facts, |_| true).findings;
     let advice = findings.into_iter().flat_map(|finding| finding.advice);
     let restarts = advice.filter(|advice| restarts_a_runtime(advice));
@@ -80,7 +80,7 @@ fn advice(facts: &mut NodeFacts) -> Vec<(String, bool)> {
 }
 
 #[test]
-fn no_runtime_is_to_be_restarted_before_a_runc_that_does_not_return_is_ended() {
+fn no_advice_restarts_a_runtime_before_a_runc_that_does_not_return_is_ended() {
     let mut without = 0;
     for node in nodes() {
         without += advice(&mut node.facts()).len();
@@ -99,7 +99,7 @@ fn no_runtime_is_to_be_restarted_before_a_runc_that_does_not_return_is_ended() {
 }
 
 #[test]
-fn no_page_has_a_runtime_restarted_before_each_runc_that_does_not_return_is_ended() {
+fn no_page_restarts_a_runtime_before_each_runc_that_does_not_return_is_ended() {
     let mut restarts = 0;
     for cause in Cause::ALL {
         let about = cause.about();

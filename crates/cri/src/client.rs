@@ -29,7 +29,7 @@ use crate::{ApiVersion, Endpoint, Rpc};
 
 /// The size of HTTP/2 windows in bytes. The list of a common node (173 KB for 100 pods) fits, so that
 /// no window update is needed while it arrives.
-const HTTP2_WINDOW_BYTES: u32 = 1 << 20;
+const HTTP2_WINDOW_BYTES: u32 = 1 << 18;
 
 /// A connection that is being made.
 pub type Connecting = Pin<Box<dyn Future<Output = io::Result<Connection>> + Send>>;

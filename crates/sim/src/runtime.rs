@@ -143,7 +143,7 @@ fn sandbox_status(pod: &Pod, sandbox: &Sandbox) -> SandboxStatus {
         attempt: sandbox.attempt,
         created_at: Some(sandbox.created_at),
         ips: sandbox.ips.clone(),
-        pod: Some(pod.pod.clone()),
+        pod: Some(pod.pod.clone().into()),
         containers: Vec::new(),
     }
 }
@@ -169,7 +169,7 @@ fn container_status(pod: &Pod, container: &Container, now: WallTime) -> Containe
         started_at: container.started_at,
         finished_at: ended.map(|(time, _)| time),
         image: container.image().into(),
-        pod: Some(pod.pod.clone()),
+        pod: Some(pod.pod.clone().into()),
     }
 }
 

@@ -197,8 +197,8 @@ impl Engine {
             Answer::Container(Ok(mut status)) => {
                 // If the id is listed in two pods, its status holds for both.
                 let has_listed_it = |pod: &PodRef| self.records.is_listed(&pod.uid, &status.id);
-                if has_listed_it(requested) && status.pod.as_ref().is_some_and(has_listed_it) {
-                    status.pod = Some(requested.clone());
+                if has_listed_it(requested) && status.pod.as_deref().is_some_and(has_listed_it) {
+                    status.pod = Some(requested.clone().into());
                 }
                 Answer::Container(self.unless_of_another_pod(requested, status))
             }

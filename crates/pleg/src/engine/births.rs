@@ -2,8 +2,8 @@
 //! the status of the id is requested until it shows the change.
 //!
 //! ```text
-//!   Appeared(id)    --> status, after 20 ms and then longer pauses --> it has started --> hint
-//!   Disappeared(id) --> the same                                   --> it has ended   --> hint
+//!   Appeared(id)    --> status, after 50 ms and again --> it has started --> hint
+//!   Disappeared(id) --> the same                      --> it has ended   --> hint
 //!                         \--> known from another source, or after 5 s: dropped
 //! ```
 //!
@@ -18,9 +18,7 @@ use base::ledger::Ledger;
 use tokio::time::Instant;
 
 use super::call::{Call, Purpose, Request};
-use super::limits::{
-    FIRST_BIRTH_PAUSE, FIRST_RETRY_PAUSE, MAX_BIRTH_PAUSE, MAX_UNKNOWN_IDS, PARALLEL_CALLS,
-};
+use super::limits::{BIRTH_PAUSE, FIRST_RETRY_PAUSE, MAX_UNKNOWN_IDS, PARALLEL_CALLS};
 use super::sweeper::about;
 use crate::kernel::UnwatchedBirths;
 use crate::model::id::Id;
@@ -100,8 +98,8 @@ impl Births {
         let followed = Followed {
             change,
             since: now,
-            next: now + FIRST_BIRTH_PAUSE,
-            pause: FIRST_BIRTH_PAUSE,
+            next: now + BIRTH_PAUSE,
+            pause: BIRTH_PAUSE,
             is_sandbox_next: false,
         };
         self.followed.insert(id, followed);
@@ -178,10 +176,10 @@ impl Births {
             Shown::NotYet | Shown::NotFound | Shown::Nothing => {
                 // A sandbox that is not found may be a container that was not found by mistake.
                 followed.is_sandbox_next = !is_container && shown == Shown::NotYet;
-                followed.pause = followed.pause * 3 / 2;
-                if shown == Shown::NotYet {
-                    followed.pause = followed.pause.min(MAX_BIRTH_PAUSE);
-                }
+                followed.pause = match shown {
+                    Shown::NotYet => BIRTH_PAUSE,
+                    _ => followed.pause * 3 / 2,
+                };
                 followed.next = now + followed.pause;
             }
         }

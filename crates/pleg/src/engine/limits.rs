@@ -45,13 +45,10 @@ pub(super) const SLOW_PAUSE_DIVISOR: u32 = 4;
 /// without these calls no pod is observed. Derived: the third pause of 1, 4, 16 s.
 pub(super) const MAX_LOSS_PAUSE: Duration = seconds(16);
 
-/// The pause between two calls of a sweep, which makes at most 200 calls per second. Chosen: a
-/// sweep must not load a runtime that is already in trouble.
+/// The pause between two calls of a sweep, which makes at most 200 calls per second. While lists are
+/// answered but late each time, the runtime is overloaded, and the pause is [`PARALLEL_CALLS`] times as
+/// long: at most 25 calls per second. Chosen: a sweep must not load a runtime that is already in trouble.
 pub(super) const SWEEP_PACE: Duration = millis(5);
-
-/// The same pause while lists are answered but late each time: at most 25 calls per second, because
-/// the runtime is overloaded. Chosen.
-pub(super) const SLOW_SWEEP_PACE: Duration = millis(40);
 
 /// How many ids whose pod is unknown are remembered for a sweep, or are followed after their
 /// directory appeared. It bounds memory and calls; a list shows the others. Chosen.
@@ -112,13 +109,9 @@ pub(super) const SETTLED_AFTER: Duration = seconds(2);
 /// 100 ms.
 pub(super) const FIRST_DEATH_PAUSE: Duration = millis(5);
 
-/// The same pause for a new id. Chosen small beside the measured delay: containerd starts a process
-/// about 100 ms after its directory appeared.
-pub(super) const FIRST_BIRTH_PAUSE: Duration = millis(20);
-
-/// The longest pause before the status of a created container is requested again. Derived: a start
-/// is reported within 100 ms, and the status call needs its share.
-pub(super) const MAX_BIRTH_PAUSE: Duration = millis(80);
+/// The pause before the status of a new id is requested, and again while its container is created
+/// but not started. Derived: a start is reported within 100 ms, and the status call needs its share.
+pub(super) const BIRTH_PAUSE: Duration = millis(50);
 
 // Reports.
 

@@ -12,6 +12,7 @@
 //! On any runtime, the kernel knows of an exit some 60 ms before the runtime reports it, and also
 //! while neither lists nor events arrive.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
@@ -33,6 +34,7 @@ use crate::out::failure::InspectError;
 use crate::out::status_report::{BirthsStatus, KernelStatus};
 use crate::runtime::{About, CallError, Rpc};
 
+const PIDS_UNREPORTED: &str = "the runtime does not report the PIDs of its containers";
 const PID_LOST: &str = "the connection to the runtime was lost when its PID was requested";
 const PIDS_LOST: &str =
     "the connection to the runtime was lost when the PIDs of others were requested";
@@ -44,7 +46,8 @@ pub(crate) struct Processes {
     /// Whether a process was opened by the PID that the runtime reported, so that both use the same
     /// PID namespace.
     has_opened_process: bool,
-    watches: BTreeMap<Id, Watch>,
+    /// Boxed, because a map of large values leaves much of its memory unused.
+    watches: BTreeMap<Id, Box<Watch>>,
     /// The ids whose PID is to be requested, those whose process has ended, and those to be tried
     /// again. Ten thousand live processes need no work, so they are in none of these sets.
     wanted: BTreeSet<Id>,
@@ -85,7 +88,7 @@ enum State {
     /// It cannot be watched. It is tried again at `retry`, with this `pid` if the process was not
     /// visible.
     Refused {
-        why: String,
+        why: Cow<'static, str>,
         retry: Option<Instant>,
         pause: Duration,
         pid: Option<u32>,
@@ -133,7 +136,7 @@ impl Processes {
                     pause: FIRST_RETRY_PAUSE,
                 },
             };
-            self.watches.insert(id.clone(), watch);
+            self.watches.insert(id.clone(), Box::new(watch));
             self.wanted.insert(id.clone());
             self.unwatched.insert(id.clone());
         }
@@ -227,18 +230,17 @@ impl Processes {
         match answer {
             Ok(Some(pid)) => self.open(id, pid),
             Ok(None) => {
-                let why = "the runtime does not report the PIDs of its containers".to_owned();
-                self.refuse(id, why, None, None);
+                self.refuse(id, PIDS_UNREPORTED.into(), None, None);
                 None
             }
             // It is not requested again.
             Err(CallError::Withheld) => {
                 tracing::warn!("the process of container {id} is not watched: {PID_LOST}");
-                self.refuse(id, PID_LOST.to_owned(), None, None);
+                self.refuse(id, PID_LOST.into(), None, None);
                 None
             }
             Err(error) => {
-                self.refuse(id, error.to_string(), Some(now), None);
+                self.refuse(id, error.to_string().into(), Some(now), None);
                 None
             }
         }
@@ -285,7 +287,7 @@ impl Processes {
                     Unwatched::NotSeen(pid) | Unwatched::NotIts(pid) => (Some(now), Some(pid)),
                     Unwatched::Unsupported(_) | Unwatched::Ended(_) => (None, None),
                 };
-                self.refuse(id, why.to_string(), retry, pid);
+                self.refuse(id, why.to_string().into(), retry, pid);
             }
         }
     }
@@ -294,12 +296,12 @@ impl Processes {
     /// ended.
     fn retry_invisible(&mut self, now: Instant) {
         for id in &self.refused {
-            if let Some(Watch { state, .. }) = self.watches.get_mut(id)
-                && let State::Refused {
-                    retry: Some(retry),
-                    pid: Some(_),
-                    ..
-                } = state
+            let watch = self.watches.get_mut(id);
+            if let Some(State::Refused {
+                retry: Some(retry),
+                pid: Some(_),
+                ..
+            }) = watch.map(|watch| &mut watch.state)
             {
                 *retry = now;
             }
@@ -307,7 +309,7 @@ impl Processes {
     }
 
     /// Notes why a process is not watched. With a time, it is tried again after a pause from then.
-    fn refuse(&mut self, id: &Id, why: String, now: Option<Instant>, pid: Option<u32>) {
+    fn refuse(&mut self, id: &Id, why: Cow<'static, str>, now: Option<Instant>, pid: Option<u32>) {
         let watch = self.watches.get(id);
         let Some(State::Opening { pause, .. }) = watch.map(|watch| &watch.state) else {
             return;
@@ -392,7 +394,8 @@ impl Processes {
 
     /// The state of the watches. `admits_pids` is whether PIDs may be requested now.
     pub(crate) fn status(&self, admits_pids: bool, births: BirthsStatus) -> KernelStatus {
-        let live = |watch: &&Watch| matches!(watch.state, State::Live { .. } | State::Dead { .. });
+        let live =
+            |watch: &&Box<Watch>| matches!(watch.state, State::Live { .. } | State::Dead { .. });
         let watched = self.watches.values().filter(live).count();
         let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
         for watch in self.watches.values() {

@@ -206,6 +206,7 @@ impl Sweeper {
                 request: request.clone(),
             });
         }
+        // These come first, because nothing is known about them yet.
         for id in unknown {
             // An owner without a container may mean that the host does not know the container's
             // name.
@@ -218,7 +219,7 @@ impl Sweeper {
                 (missing.containers, Request::Container(id.clone())),
             ];
             for (_, request) in requests.into_iter().filter(|(missing, _)| *missing) {
-                targets.push_back(Target {
+                targets.push_front(Target {
                     uid: None,
                     about: about(&request, None, None),
                     request,

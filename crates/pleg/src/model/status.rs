@@ -47,9 +47,9 @@ pub struct SandboxStatus {
     pub created_at: Option<WallTime>,
     /// Its addresses, the primary one first; empty with the host's network.
     pub ips: Vec<IpAddr>,
-    /// Its pod; not serialised.
+    /// Its pod; not serialised, and absent in a [`PodStatus`].
     #[serde(skip)]
-    pub pod: Option<PodRef>,
+    pub pod: Option<Box<PodRef>>,
     /// Its containers, if the runtime includes them (CRI-O with pod events); not serialised.
     #[serde(skip)]
     pub containers: Vec<ContainerStatus>,
@@ -79,9 +79,9 @@ pub struct ContainerStatus {
     pub finished_at: Option<WallTime>,
     /// The image, as in the pod's specification.
     pub image: Arc<str>,
-    /// The pod by the container's own labels; not serialised.
+    /// The pod by the container's own labels; not serialised, and absent in a [`PodStatus`].
     #[serde(skip)]
-    pub pod: Option<PodRef>,
+    pub pod: Option<Box<PodRef>>,
 }
 
 impl ContainerStatus {
@@ -155,7 +155,7 @@ impl Status for SandboxStatus {
     }
 
     fn pod(&self) -> Option<&PodRef> {
-        self.pod.as_ref()
+        self.pod.as_deref()
     }
 
     fn shown(self) -> Self {
@@ -183,7 +183,7 @@ impl Status for ContainerStatus {
     }
 
     fn pod(&self) -> Option<&PodRef> {
-        self.pod.as_ref()
+        self.pod.as_deref()
     }
 
     fn shown(self) -> Self {
@@ -200,7 +200,7 @@ impl From<SandboxStatus> for ListedSandbox {
     fn from(status: SandboxStatus) -> Self {
         Self {
             id: status.id,
-            pod: status.pod,
+            pod: status.pod.map(|pod| *pod),
             state: status.state,
             attempt: status.attempt,
             created_at: status.created_at,
@@ -214,7 +214,7 @@ impl From<ContainerStatus> for ListedContainer {
         Self {
             id: status.id,
             sandbox_id: "".into(),
-            pod: status.pod,
+            pod: status.pod.map(|pod| *pod),
             name: status.name,
             state: status.state,
             attempt: status.attempt,

@@ -120,9 +120,11 @@ impl Records {
             self.amended();
         }
         let record = self.pods.entry(pod.uid.clone());
-        let record = record.or_insert_with(|| Record {
-            listed: Some(Arc::new(ListedPod::empty(pod.clone()))),
-            ..Record::new(Freshness::hinted(hint.at), hint.source)
+        let record = record.or_insert_with(|| {
+            Box::new(Record {
+                listed: Some(Arc::new(ListedPod::empty(pod.clone()))),
+                ..Record::new(Freshness::hinted(hint.at), hint.source)
+            })
         });
         match &mut record.hint {
             Some(known) => known.join(hint),

@@ -71,7 +71,8 @@ use record::{Inspecting, Record};
 /// The records of all pods.
 #[derive(Debug, Default)]
 pub struct Records {
-    pods: BTreeMap<PodUid, Record>,
+    /// Boxed, because a map of large values leaves much of its memory unused.
+    pods: BTreeMap<PodUid, Box<Record>>,
     /// The snapshot that all records equal, and the interval of the last relist that gave it. On a
     /// quiet node each relist gives the same snapshot again, and nothing has to be done.
     as_of: Option<(Arc<ListedPods>, Interval)>,

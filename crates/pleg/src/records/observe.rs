@@ -41,7 +41,8 @@ impl Records {
                 self.gone_and_listed.insert(uid.clone());
                 all = false;
             } else if !self.pods.contains_key(uid) {
-                self.pods.insert(uid.clone(), Record::listed(interval));
+                self.pods
+                    .insert(uid.clone(), Record::listed(interval).into());
             }
         }
         self.gone.listed(taken);
@@ -81,7 +82,8 @@ impl Records {
         for uid in changed {
             let listed = snapshot.pods.get(&uid);
             if listed.is_some() && !self.pods.contains_key(&uid) {
-                self.pods.insert(uid.clone(), Record::listed(interval));
+                self.pods
+                    .insert(uid.clone(), Record::listed(interval).into());
             }
             if let Some(record) = self.pods.get_mut(&uid) {
                 record.observe_lists(listed, interval);
@@ -104,7 +106,7 @@ impl Records {
                 continue;
             }
             // The other list has not shown this pod yet.
-            let new = || Record::new(Freshness::hinted(interval.begun), interval.source);
+            let new = || Record::new(Freshness::hinted(interval.begun), interval.source).into();
             let record = self.pods.entry(uid.clone()).or_insert_with(new);
             if record.listed.is_none() {
                 record.listed = Some(Arc::new(ListedPod::empty(pod.pod.clone())));
@@ -175,8 +177,9 @@ impl Records {
         }
         self.amended();
         let record = self.pods.entry(pod.uid.clone());
-        let record = record
-            .or_insert_with(|| Record::new(Freshness::hinted(interval.begun), interval.source));
+        let record = record.or_insert_with(|| {
+            Record::new(Freshness::hinted(interval.begun), interval.source).into()
+        });
         let empty = || Arc::new(ListedPod::empty(pod.clone()));
         let listed = record.listed.get_or_insert_with(empty);
         // The runtime may have reported an existing id as not found for a moment.

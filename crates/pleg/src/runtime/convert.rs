@@ -118,7 +118,8 @@ pub(super) fn sandbox_status(
             .collect(),
         pod: status
             .metadata
-            .map(|metadata| pod_ref(names, &metadata.uid, &metadata.namespace, &metadata.name)),
+            .map(|metadata| pod_ref(names, &metadata.uid, &metadata.namespace, &metadata.name))
+            .map(Box::new),
     })
 }
 
@@ -154,7 +155,8 @@ fn status_of(names: &Names, status: v1::ContainerStatus) -> ContainerStatus {
         pod: pod_of_labels(
             names,
             labels.map(|(key, value)| (key.as_str(), value.as_str())),
-        ),
+        )
+        .map(Box::new),
     }
 }
 

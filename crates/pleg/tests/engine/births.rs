@@ -170,8 +170,8 @@ async fn a_new_pod_is_reported_while_both_lists_are_stuck() {
     node.sim.run("new", &["app"]);
     node.at(10.1).await;
     node.assert_reported(
-        "10.020 Started new/app.0 (kernel)
-         10.020 Started new.0 (kernel)",
+        "10.050 Started new/app.0 (kernel)
+         10.050 Started new.0 (kernel)",
     );
     assert_eq!(node.sim.max_outstanding_per_id(), 1);
 }

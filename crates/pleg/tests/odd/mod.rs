@@ -211,7 +211,7 @@ impl Runtime for Odd {
         let answer = or_past(now, past.as_ref().map(|past| past.container_status(id))).await;
         let mut status = self.arrive(answer).await?;
         if let Some(other) = self.oddities().mislabelled.get(id) {
-            status.pod = Some(other.clone());
+            status.pod = Some(other.clone().into());
         }
         Ok(status)
     }

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 
 use super::super::limits::{
     MAX_LIST_OVERDUE, MAX_STATUS_OVERDUE, PARALLEL_CALLS, SLOW_AFTER, SLOW_PAUSE_DIVISOR,
-    SLOW_SWEEP_PACE, SWEEP_PACE,
+    SWEEP_PACE,
 };
 use crate::engine::call::{Call, Key, List, Purpose, Request};
 use crate::engine::lists::PerList;
@@ -150,7 +150,10 @@ impl Sweep {
         });
         let awaited = missing.of_the_other().single();
         let outstanding = awaited.and_then(|list| ledger.node_call(list.rpc()));
-        let shortest_pause = if slow { SLOW_SWEEP_PACE } else { SWEEP_PACE };
+        let shortest_pause = match slow {
+            true => SWEEP_PACE * PARALLEL_CALLS as u32,
+            false => SWEEP_PACE,
+        };
         let all = u32::try_from(targets.len()).unwrap_or(u32::MAX).max(1);
         Self {
             begun: now,

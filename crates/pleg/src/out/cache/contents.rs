@@ -15,7 +15,8 @@ use crate::out::failure::InspectError;
 #[derive(Default)]
 pub(super) struct Contents {
     /// The entries as written. An entry that is read also shows what is in `overdue` and `dead`.
-    pub(super) pods: BTreeMap<PodUid, Entry>,
+    /// Boxed, because a map of large values leaves much of its memory unused.
+    pub(super) pods: BTreeMap<PodUid, Box<Entry>>,
     /// The pods whose entry has an error.
     pub(super) failed: BTreeSet<PodUid>,
     /// The pods with an overdue call that is needed for their status.
@@ -166,6 +167,6 @@ impl Contents {
     pub(super) fn entry_of(&mut self, uid: &PodUid) -> &mut Entry {
         self.pods
             .entry(uid.clone())
-            .or_insert_with(|| Entry::unknown(uid))
+            .or_insert_with(|| Entry::unknown(uid).into())
     }
 }

@@ -394,9 +394,9 @@ impl Processes {
 
     /// The state of the watches. `admits_pids` is whether PIDs may be requested now.
     pub(crate) fn status(&self, admits_pids: bool, births: BirthsStatus) -> KernelStatus {
-        let live =
-            |watch: &&Box<Watch>| matches!(watch.state, State::Live { .. } | State::Dead { .. });
-        let watched = self.watches.values().filter(live).count();
+        let states = self.watches.values().map(|watch| &watch.state);
+        let is_live = |state: &&State| matches!(state, State::Live { .. } | State::Dead { .. });
+        let watched = states.filter(is_live).count();
         let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
         for watch in self.watches.values() {
             let why = match &watch.state {

@@ -102,7 +102,7 @@ pub fn fields<'a>(
             }
             WireType::SixtyFourBit => take(&mut bytes, 8, message).map(|_| Value::Fixed)?,
             WireType::ThirtyTwoBit => take(&mut bytes, 4, message).map(|_| Value::Fixed)?,
-            // proto3 has no groups, so no CRI message holds one.
+            // proto3 has no groups, so no CRI message has one.
             WireType::StartGroup | WireType::EndGroup => {
                 return Err(malformed(message, "it holds a group"));
             }

@@ -105,7 +105,7 @@ impl Ledger {
     /// Since when this call is known to be stuck while later calls of its kind are answered. `None`
     /// if it is not overdue by the usual duration of now: the whole runtime may have become slow
     /// meanwhile. After a stall of the whole runtime its oldest calls may be answered last, so a
-    /// caller should wait a moment before it relies on this.
+    /// caller should wait a little before it relies on this.
     pub fn stuck_alone_since(&self, key: &Key, now: Instant) -> Option<Instant> {
         let entry = self.outstanding.get(key)?;
         let usual = self.evidence.usual(key.0, entry.since);

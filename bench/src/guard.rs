@@ -9,7 +9,9 @@ use std::time::Duration;
 use anyhow::Context;
 use bytes::Bytes;
 use cri::{ApiVersion, Client, Endpoint, Rpc, v1};
-use guard::core::{Action, CallId, Caller, Guard, HostIds, Input, Mode, Outcome, Reply, Settings};
+use guard::core::{
+    Action, Call, CallId, Caller, Guard, HostIds, Input, Mode, Outcome, Reply, Settings,
+};
 use guard::{Handle, Proxy};
 use pleg::no_ids;
 use prost::Message;
@@ -147,13 +149,13 @@ impl Records {
 
     fn call_list(&mut self) -> bool {
         self.calls += 1;
-        let called = Input::Called {
-            call: CallId(self.calls),
+        let called = Input::Called(Call {
+            id: CallId(self.calls),
             rpc: Rpc::ListContainers,
             request: Bytes::new(),
             from: Caller::Client,
             deadline: None,
-        };
+        });
         self.step(called, false)
     }
 

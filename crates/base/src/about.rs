@@ -1,4 +1,4 @@
-//! Calls with the names for display: which RPC, which container, which pod.
+//! What a call is about, with the names of container and pod for display.
 
 use std::sync::Arc;
 

@@ -1,10 +1,10 @@
 //! A connection to the socket of a runtime, until the path leads to another socket.
 //!
 //! ```text
-//!   path --connect--> old runtime             its calls may hang, and it may never close
-//!   path --(later)--> new runtime             where new connections arrive
-//!     \--checked every five seconds: another socket, which accepts connections
-//!          --> the connection ends with an error, and its owner makes a new one
+//!   path --connect--> old runtime             its calls may hang, and it may never close the connection
+//!   path --(later)--> new runtime             accepts new connections
+//!     \--checked every five seconds: if it is another socket, which accepts connections,
+//!        the connection ends with an error, and its owner makes a new one
 //! ```
 
 use std::fs;
@@ -85,8 +85,8 @@ fn socket_at(path: &Path) -> Option<(u64, u64)> {
     is_socket.then(|| (metadata.dev(), metadata.ino()))
 }
 
-/// Waits until the path leads to another socket that accepts connections. A thread checks the path, and sleeps
-/// itself: a timer that wakes the event loop to wake a thread was a quarter of what a quiet node costs.
+/// Waits until the path leads to another socket that accepts connections. The thread that checks the path also
+/// sleeps between the checks: a timer of the event loop caused a quarter of the CPU time on a quiet node.
 async fn replaced(path: PathBuf, first: Option<(u64, u64)>) -> io::Error {
     let (found, mut other) = mpsc::channel(1);
     let checked = path.clone();
@@ -100,7 +100,7 @@ async fn replaced(path: PathBuf, first: Option<(u64, u64)>) -> io::Error {
             }
         }
     };
-    // Without a thread, nothing is checked.
+    // If no thread can be started, the path is not checked.
     let _ = thread::Builder::new().name("path".to_owned()).spawn(check);
     while other.recv().await.is_some() {
         let accepted = timeout(ACCEPT_TIMEOUT, UnixStream::connect(&path)).await;

@@ -102,7 +102,7 @@ pub fn fields<'a>(
             }
             WireType::SixtyFourBit => take(&mut bytes, 8, message).map(|_| Value::Fixed)?,
             WireType::ThirtyTwoBit => take(&mut bytes, 4, message).map(|_| Value::Fixed)?,
-            // proto3 has no groups, so no CRI message holds one.
+            // proto3 has no groups, so no CRI message has one.
             WireType::StartGroup | WireType::EndGroup => {
                 return Err(malformed(message, "it holds a group"));
             }
@@ -128,20 +128,25 @@ pub fn entries<'a>(
     let mut entries = Vec::new();
     fields(bytes, message, |found, field| {
         if found == number {
-            let (mut key, mut value) = ("", "");
-            fields(field.bytes()?, message, |number, field| {
-                match number {
-                    1 => key = field.text()?,
-                    2 => value = field.text()?,
-                    _ => {}
-                }
-                Ok(())
-            })?;
-            entries.push((key, value));
+            entries.push(entry(field.bytes()?, message)?);
         }
         Ok(())
     })?;
     Ok(entries)
+}
+
+/// The key and the value in an entry of a map.
+pub fn entry<'a>(bytes: &'a [u8], message: &'static str) -> Result<(&'a str, &'a str), Malformed> {
+    let (mut key, mut value) = ("", "");
+    fields(bytes, message, |number, field| {
+        match number {
+            1 => key = field.text()?,
+            2 => value = field.text()?,
+            _ => {}
+        }
+        Ok(())
+    })?;
+    Ok((key, value))
 }
 
 fn varint(bytes: &mut &[u8], message: &'static str) -> Result<u64, Malformed> {

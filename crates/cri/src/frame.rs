@@ -1,4 +1,4 @@
-//! gRPC's framing of messages: a flag, a length, the message.
+//! gRPC's framing of messages: a flag that is 0 unless the message is compressed, a length, the message.
 //!
 //! ```
 //! use cri::frame::{framed, message_of};
@@ -15,10 +15,8 @@ pub(crate) const HEADER: usize = 5;
 
 /// The message of a unary body. `None` if the body is not one message, or is compressed.
 pub fn message_of(body: &Bytes) -> Option<Bytes> {
-    let (header, _) = body.split_at_checked(HEADER)?;
-    let length = u32::from_be_bytes(header[1..].try_into().ok()?) as usize;
-    let is_plain = header[0] == 0 && body.len() - HEADER == length;
-    is_plain.then(|| body.slice(HEADER..))
+    let (flag, length) = header(body)?;
+    (flag == 0 && body.len() == HEADER + length).then(|| body.slice(HEADER..))
 }
 
 /// The messages of a streamed body. `None` if the body ends within a message, or one is compressed.
@@ -26,9 +24,8 @@ pub fn messages_of(body: &Bytes) -> Option<Vec<Bytes>> {
     let mut rest = body.clone();
     let mut messages = Vec::new();
     while !rest.is_empty() {
-        let (header, _) = rest.split_at_checked(HEADER)?;
-        let length = u32::from_be_bytes(header[1..].try_into().ok()?) as usize;
-        if header[0] != 0 || rest.len() - HEADER < length {
+        let (flag, length) = header(&rest)?;
+        if flag != 0 || rest.len() < HEADER + length {
             return None;
         }
         let mut message = rest.split_off(HEADER);
@@ -41,8 +38,8 @@ pub fn messages_of(body: &Bytes) -> Option<Vec<Bytes>> {
 /// The length of all complete messages at the beginning of a streamed body, compressed or not.
 pub fn whole_messages(body: &[u8]) -> usize {
     let mut whole = 0;
-    while let Some([_, length @ ..]) = body[whole..].first_chunk::<HEADER>() {
-        let end = whole + HEADER + u32::from_be_bytes(*length) as usize;
+    while let Some((_, length)) = header(&body[whole..]) {
+        let end = whole + HEADER + length;
         if end > body.len() {
             break;
         }
@@ -51,7 +48,13 @@ pub fn whole_messages(body: &[u8]) -> usize {
     whole
 }
 
-/// A body that holds this message.
+/// The flag and the length in the header at the beginning of these bytes.
+fn header(bytes: &[u8]) -> Option<(u8, usize)> {
+    let [flag, length @ ..] = bytes.first_chunk::<HEADER>()?;
+    Some((*flag, u32::from_be_bytes(*length) as usize))
+}
+
+/// A body with this message.
 pub fn framed(message: &[u8]) -> Bytes {
     let mut body = BytesMut::with_capacity(HEADER + message.len());
     body.put_u8(0);

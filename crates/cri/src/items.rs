@@ -16,15 +16,15 @@ use tonic::Status;
 use crate::fields::Malformed;
 use crate::frame::HEADER;
 
-/// The most bytes of a tag and a length, ten each.
+/// The maximum length of a tag and a length: ten bytes each.
 const MAX_KEY_BYTES: usize = 20;
 
 pub(crate) struct Items<F> {
     each: F,
     limit: usize,
-    /// The part of a header or an item that has arrived, until it is complete.
+    /// The part that has arrived of an incomplete header or item.
     carried: BytesMut,
-    /// The length of the message, and how many of its bytes are missing.
+    /// The length of the message that is being read, and how many of its bytes are missing.
     message: Option<(usize, usize)>,
     /// The total length of the messages before it.
     read: usize,

@@ -72,14 +72,14 @@ pub struct Container<'a> {
     message: &'a [u8],
 }
 
-/// Without labels, which never change and arrive in another order each time.
+/// Does not hash the labels: they never change, and arrive in another order each time.
 impl Hash for Sandbox<'_> {
     fn hash<H: Hasher>(&self, state: &mut H) {
         (self.id, self.metadata, self.state, self.created_at).hash(state);
     }
 }
 
-/// Without labels, like a sandbox.
+/// Does not hash the labels, as for a sandbox.
 impl Hash for Container<'_> {
     fn hash<H: Hasher>(&self, state: &mut H) {
         (self.id, self.sandbox_id, self.name).hash(state);

@@ -1,4 +1,5 @@
-//! One call on a connection of its own, bounded in time and size.
+//! The client of the guard's service. Each call has its own connection, a deadline, and a maximum size of the
+//! answer.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -17,10 +18,10 @@ use tokio::time::timeout;
 
 use crate::{Mode, SERVICE, SetModeRequest, SetModeResponse, Status, StatusRequest, method};
 
-/// A status is a few kilobytes long.
-const LONGEST: usize = 8 << 20;
+/// The longest answer that is read. A status has a few kilobytes.
+const MAX_ANSWER_BYTES: usize = 8 << 20;
 
-/// gRPC's code of a method that is not served: a runtime answers so.
+/// The gRPC code with which a server refuses an unknown method, as a runtime does here.
 const UNIMPLEMENTED: i32 = 12;
 
 /// A client of the guard on one socket. It connects for each call.
@@ -41,18 +42,18 @@ pub enum Error {
         #[source]
         error: io::Error,
     },
-    /// Neither root nor our own user listens there.
+    /// The process that listens there is run neither by root nor by the user of this process.
     #[error("user {user} listens on {}, and not root", socket.display())]
     Untrusted {
         /// The socket.
         socket: PathBuf,
-        /// The user.
+        /// The user that runs it.
         user: u32,
     },
-    /// It did not answer in time.
+    /// There was no answer within the deadline.
     #[error("the guard on {} does not respond", .0.display())]
     Silent(PathBuf),
-    /// What listens there is no guard.
+    /// A server that is not a guard listens there.
     #[error("no guard serves {}", .0.display())]
     NotAGuard(PathBuf),
     /// The guard answered with an error.
@@ -60,10 +61,10 @@ pub enum Error {
     Refused {
         /// The socket.
         socket: PathBuf,
-        /// The guard's sentence.
+        /// The guard's error message.
         message: String,
     },
-    /// The connection ended before the answer, or the answer is no answer.
+    /// The connection ended before the answer, or the answer cannot be decoded.
     #[error("the guard on {} did not answer", socket.display())]
     Broken {
         /// The socket.
@@ -75,7 +76,7 @@ pub enum Error {
 }
 
 impl Client {
-    /// A client of the guard that serves this socket.
+    /// A client of the guard that listens on this socket.
     pub fn new(socket: impl Into<PathBuf>) -> Self {
         Self {
             socket: socket.into(),
@@ -87,12 +88,12 @@ impl Client {
         &self.socket
     }
 
-    /// What the guard does, if it answers within this time.
+    /// The status of the guard, if it answers within this time.
     pub async fn status(&self, request: StatusRequest, within: Duration) -> Result<Status, Error> {
         self.call(method::STATUS, &request, within).await
     }
 
-    /// Sets what the guard does from now on.
+    /// Sets the mode of the guard.
     pub async fn set_mode(&self, mode: Mode, within: Duration) -> Result<(), Error> {
         let request = SetModeRequest { mode: mode.into() };
         let SetModeResponse {} = self.call(method::SET_MODE, &request, within).await?;
@@ -107,7 +108,7 @@ impl Client {
     ) -> Result<A, Error> {
         let answer = timeout(within, self.send(method, framed(&request.encode_to_vec()))).await;
         let body = answer.map_err(|_| Error::Silent(self.socket.clone()))??;
-        let message = message_of(&body).ok_or_else(|| self.broken("it is no message"))?;
+        let message = message_of(&body).ok_or_else(|| self.broken("it is not one message"))?;
         A::decode(message).map_err(|error| self.broken(error))
     }
 
@@ -128,7 +129,7 @@ impl Client {
         let answer = sender.send_request(request).await;
         let (head, body) = answer.map_err(|error| self.broken(error))?.into_parts();
         self.check(&head.headers)?;
-        let body = Limited::new(body, LONGEST).collect().await;
+        let body = Limited::new(body, MAX_ANSWER_BYTES).collect().await;
         let body = body.map_err(|error| self.broken(error))?;
         if let Some(trailers) = body.trailers() {
             self.check(trailers)?;
@@ -136,7 +137,7 @@ impl Client {
         Ok(body.to_bytes())
     }
 
-    /// Connects to a guard that root or our own user runs; nothing is sent to any other.
+    /// Connects to a guard that root or the user of this process runs. Nothing is sent to any other server.
     async fn connect(&self) -> Result<UnixStream, Error> {
         let unreachable = |error| Error::Unreachable {
             socket: self.socket.clone(),
@@ -154,11 +155,10 @@ impl Client {
         }
     }
 
-    /// The error that a head or trailers hold, if they do.
+    /// The error in these headers or trailers, if there is one.
     fn check(&self, headers: &HeaderMap) -> Result<(), Error> {
         let text = |name| headers.get(name)?.to_str().ok();
-        let code = text("grpc-status").and_then(|code| code.parse().ok());
-        match code {
+        match text("grpc-status").and_then(|code| code.parse().ok()) {
             None | Some(0) => Ok(()),
             Some(UNIMPLEMENTED) => Err(Error::NotAGuard(self.socket.clone())),
             Some(_) => Err(Error::Refused {
@@ -185,15 +185,15 @@ mod tests {
     const SOON: Duration = Duration::from_millis(100);
 
     #[tokio::test]
-    async fn a_guard_that_does_not_answer_delays_a_caller_for_no_longer_than_it_waits() {
+    async fn a_call_to_a_guard_that_does_not_answer_ends_at_the_deadline() {
         let folder = tempfile::tempdir().unwrap();
         let socket = folder.path().join("cri.sock");
         let client = Client::new(&socket);
-        let ask = || client.status(StatusRequest::default(), SOON);
-        assert!(matches!(ask().await, Err(Error::Unreachable { .. })));
+        let status = || client.status(StatusRequest::default(), SOON);
+        assert!(matches!(status().await, Err(Error::Unreachable { .. })));
         let listener = UnixListener::bind(&socket).unwrap();
-        assert!(matches!(ask().await, Err(Error::Silent(_))));
+        assert!(matches!(status().await, Err(Error::Silent(_))));
         drop(listener);
-        assert!(matches!(ask().await, Err(Error::Unreachable { .. })));
+        assert!(matches!(status().await, Err(Error::Unreachable { .. })));
     }
 }

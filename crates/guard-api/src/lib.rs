@@ -1,5 +1,4 @@
-//! The service `pleg.guard.v1.Guard`, which a guard answers on the socket that it serves, and its
-//! client.
+//! The service `pleg.guard.v1.Guard`, which a guard offers on its socket beside CRI, and a client of it.
 //!
 //! ```text
 //!   agent, `pleg guard mode` --Client--> /run/pleg/cri.sock --path--> the guard itself
@@ -9,9 +8,10 @@
 //! `proto/guard.proto` documents the messages. Any client that may connect to the socket may call it.
 //!
 //! An agent that observes the runtime through the guard sends the metadata [`OBSERVER`] with each call:
-//! the guard then never answers in place of the runtime, but lets identical calls share one.
+//! the guard then never answers in place of the runtime, but equal calls share one call to the runtime.
 
 mod client;
+#[allow(missing_docs, reason = "proto/guard.proto documents the fields")]
 mod messages;
 
 pub use client::{Client, Error};
@@ -23,13 +23,13 @@ pub use messages::{
 /// The name of the service.
 pub const SERVICE: &str = "pleg.guard.v1.Guard";
 
-/// The methods, as they follow the name of the service in a path.
+/// The names of the methods, which follow the name of the service in a path.
 pub mod method {
-    /// What the guard does now.
+    /// Returns the status of the guard.
     pub const STATUS: &str = "Status";
-    /// What it does from now on.
+    /// Sets the mode of the guard.
     pub const SET_MODE: &str = "SetMode";
 }
 
-/// The metadata of a call by a client that observes the runtime, and its value.
+/// The metadata (a name and a value) with which an observer marks its calls.
 pub const OBSERVER: (&str, &str) = ("pleg-observer", "1");

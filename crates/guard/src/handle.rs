@@ -10,25 +10,14 @@ use tokio::time::timeout;
 /// A running guard. It ends when the last clone is dropped, or stopped.
 #[derive(Clone, Debug)]
 pub struct Handle {
-    beats: Arc<AtomicU64>,
-    /// Closed when its thread ends.
-    running: watch::Receiver<()>,
-    _stop: Arc<oneshot::Sender<()>>,
+    pub(crate) beats: Arc<AtomicU64>,
+    /// Closed when the guard's thread ends.
+    pub(crate) running: watch::Receiver<()>,
+    /// Stops the guard when it is dropped.
+    pub(crate) _stop: Arc<oneshot::Sender<()>>,
 }
 
 impl Handle {
-    pub(crate) fn new(
-        beats: Arc<AtomicU64>,
-        running: watch::Receiver<()>,
-        stop: oneshot::Sender<()>,
-    ) -> Self {
-        Self {
-            beats,
-            running,
-            _stop: Arc::new(stop),
-        }
-    }
-
     /// A counter that the event loop of the guard's thread increments once a second.
     pub fn beats(&self) -> u64 {
         self.beats.load(Ordering::Relaxed)

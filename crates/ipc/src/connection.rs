@@ -1,4 +1,4 @@
-//! A connection to a bus, or straight to a process that speaks its protocol.
+//! A D-Bus connection: to a bus, or directly to a process that speaks D-Bus.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -11,13 +11,13 @@ use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType, 
 
 use super::wire::{self, Call, FIXED_HEADER, Message};
 
-/// Why there is no answer.
+/// Why a call has no answer.
 #[derive(Debug, thiserror::Error)]
 pub enum Failure {
     /// The socket cannot be used.
     #[error("{0}")]
     Socket(io::Error),
-    /// It answered with an error.
+    /// The server answered with an error.
     #[error("{error}: {message}")]
     Rejected {
         /// The name of the error.
@@ -25,10 +25,10 @@ pub enum Failure {
         /// Its message.
         message: String,
     },
-    /// It did not answer within this time.
+    /// The server did not answer within this time.
     #[error("it did not answer within {0:?}")]
     Silent(Duration),
-    /// It does not speak D-Bus.
+    /// The server does not speak D-Bus.
     #[error("it does not speak D-Bus: {0}")]
     Nonsense(&'static str),
 }
@@ -41,7 +41,7 @@ const MAX_LINE_BYTES: usize = 1024;
 /// How often to check whether a full accept queue has room again.
 const CONNECT_RETRY_INTERVAL: Duration = Duration::from_millis(20);
 
-/// A connection of this process.
+/// A connection, and the number of its last call.
 #[derive(Debug)]
 pub struct Connection {
     stream: UnixStream,
@@ -68,7 +68,7 @@ impl Connection {
         Ok(connection)
     }
 
-    /// Calls, and waits for the answer.
+    /// Makes a call, and waits for its answer.
     pub fn ask(&mut self, call: Call<'_>, limit: Duration) -> Result<Message, Failure> {
         let deadline = Deadline::new(limit);
         self.serial += 1;
@@ -85,22 +85,17 @@ impl Connection {
     }
 
     fn write(&mut self, bytes: &[u8], deadline: &Deadline) -> Result<(), Failure> {
-        let left = Some(deadline.left()?);
-        self.stream
-            .set_write_timeout(left)
-            .map_err(Failure::Socket)?;
-        self.stream
-            .write_all(bytes)
-            .map_err(|error| deadline.failure(error))
+        let left = deadline.left()?;
+        let limited = self.stream.set_write_timeout(Some(left));
+        let written = limited.and_then(|()| self.stream.write_all(bytes));
+        written.map_err(|error| deadline.failure(error))
     }
 
     fn fill(&mut self, mut bytes: &mut [u8], deadline: &Deadline) -> Result<(), Failure> {
         while !bytes.is_empty() {
-            let left = Some(deadline.left()?);
-            self.stream
-                .set_read_timeout(left)
-                .map_err(Failure::Socket)?;
-            match self.stream.read(bytes) {
+            let left = deadline.left()?;
+            let limited = self.stream.set_read_timeout(Some(left));
+            match limited.and_then(|()| self.stream.read(bytes)) {
                 Ok(0) => return Err(Failure::Socket(ErrorKind::UnexpectedEof.into())),
                 Ok(length) => bytes = &mut bytes[length..],
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
@@ -124,17 +119,17 @@ impl Connection {
     }
 
     fn read_message(&mut self, deadline: &Deadline) -> Result<Message, Failure> {
-        let mut front = [0; FIXED_HEADER];
-        self.fill(&mut front, deadline)?;
-        let rest = wire::length_of_rest(&front).ok_or(Failure::Nonsense("an invalid header"))?;
-        let mut message = front.to_vec();
+        let mut header = [0; FIXED_HEADER];
+        self.fill(&mut header, deadline)?;
+        let rest = wire::length_of_rest(&header).ok_or(Failure::Nonsense("an invalid header"))?;
+        let mut message = header.to_vec();
         message.resize(FIXED_HEADER + rest, 0);
         self.fill(&mut message[FIXED_HEADER..], deadline)?;
         wire::read(&message).ok_or(Failure::Nonsense("an invalid message"))
     }
 }
 
-/// If the accept queue is full, a blocking connect would wait forever.
+/// Connects before the deadline. If the accept queue is full, a blocking connect would wait forever.
 fn connect(path: &Path, deadline: &Deadline) -> Result<UnixStream, Failure> {
     let failed = |errno: Errno| Failure::Socket(errno.into());
     let address = SocketAddrUnix::new(path).map_err(failed)?;
@@ -168,7 +163,7 @@ impl Deadline {
 
     fn left(&self) -> Result<Duration, Failure> {
         let left = self.limit.saturating_sub(self.start.elapsed());
-        // A timeout of nothing would mean none.
+        // The standard library refuses a timeout of zero.
         match left.is_zero() {
             true => Err(Failure::Silent(self.limit)),
             false => Ok(left),
@@ -188,7 +183,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_queue_that_no_server_empties_costs_a_deadline_and_no_more() {
+    fn connecting_to_a_full_accept_queue_ends_at_the_deadline() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("bus");
         let address = SocketAddrUnix::new(&path).unwrap();

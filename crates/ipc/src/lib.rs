@@ -1,5 +1,5 @@
-//! How local processes are queried: D-Bus, and the kernel's table of unix sockets. Each query has a
-//! deadline, and none starts a service.
+//! Queries of local processes: D-Bus calls, and the kernel's table of unix sockets. Each query has a deadline,
+//! and none starts a service.
 
 mod connection;
 mod unix_sockets;

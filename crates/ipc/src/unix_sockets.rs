@@ -1,8 +1,7 @@
 //! The kernel's table of unix sockets, via netlink (sock_diag(7)).
 //!
-//! It is in memory; but the kernel may have to load its module `unix_diag` first, for which it
-//! starts a program. No crate is used: those that speak netlink build on one that is not maintained any
-//! more.
+//! The table is in memory, but the kernel may first have to load its module `unix_diag`, for which it starts a
+//! program. No netlink crate is used, because they depend on a crate that is no longer maintained.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -14,19 +13,19 @@ use rustix::net::{
 };
 use serde::{Deserialize, Serialize};
 
-/// More than any node has.
+/// How many sockets are read: more than a node has.
 const MAX_SOCKETS: usize = 50_000;
-/// More than the backlog of any socket.
+/// How many waiting connections of one socket are read: more than its backlog.
 const MAX_PENDING: usize = 4096;
-/// For the whole query.
-const LIMIT: Duration = Duration::from_secs(2);
+/// How long the whole query may take.
+const QUERY_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Of `linux/netlink.h`: the kind of a message, and that all rows are wanted.
+/// From `linux/netlink.h`: the types of messages, and the flags of a request for all rows.
 const SOCK_DIAG_BY_FAMILY: u16 = 20;
 const NLMSG_ERROR: u16 = 2;
 const NLMSG_DONE: u16 = 3;
 const REQUEST_DUMP: u16 = 0x301;
-/// Of `linux/unix_diag.h`: what is shown, and how it is marked.
+/// From `linux/unix_diag.h`: the attributes that are requested, and their types in an answer.
 const SHOW: u32 = SHOW_NAME | SHOW_PEER | SHOW_PENDING | SHOW_QUEUES;
 const SHOW_NAME: u32 = 1;
 const SHOW_PEER: u32 = 4;
@@ -36,29 +35,30 @@ const NAME: u16 = 0;
 const PEER: u16 = 2;
 const PENDING: u16 = 3;
 const QUEUES: u16 = 4;
-/// `TCP_LISTEN`, which unix sockets have too.
+/// The state `TCP_LISTEN`, which unix sockets have too.
 const LISTEN: u8 = 10;
 
-/// A socket.
+/// A unix socket.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SocketRow {
     /// Its inode.
     pub inode: u32,
     /// Whether it accepts connections.
     pub listens: bool,
-    /// The path that it is bound to, or was accepted from.
+    /// The path to which it, or the socket that accepted it, is bound.
     pub path: Option<String>,
-    /// The inode of the other end.
+    /// The inode of the socket at the other end.
     pub peer: Option<u32>,
-    /// If it listens: the inodes of the connections that wait to be accepted.
+    /// The inodes of the connections that wait to be accepted, if it listens.
     pub pending: Vec<u32>,
-    /// Of one that listens: connections that wait; else bytes that wait.
+    /// The number of connections that wait to be accepted if it listens; otherwise of bytes that wait to be
+    /// read.
     pub queue: u32,
-    /// Of one that listens: how many may wait.
+    /// How many connections may wait, if it listens.
     pub room: u32,
 }
 
-/// All unix sockets of our network namespace.
+/// All unix sockets in the network namespace of this process.
 pub fn unix_sockets() -> io::Result<Vec<SocketRow>> {
     let kernel = socket_with(
         AddressFamily::NETLINK,
@@ -66,12 +66,12 @@ pub fn unix_sockets() -> io::Result<Vec<SocketRow>> {
         SocketFlags::CLOEXEC,
         Some(netlink::SOCK_DIAG),
     )?;
-    set_socket_timeout(&kernel, Timeout::Recv, Some(LIMIT))?;
+    set_socket_timeout(&kernel, Timeout::Recv, Some(QUERY_TIMEOUT))?;
     send(&kernel, &request(), SendFlags::empty())?;
     let mut rows = Vec::new();
     let mut buffer = vec![MaybeUninit::uninit(); 64 << 10];
     let begun = Instant::now();
-    while rows.len() < MAX_SOCKETS && begun.elapsed() < LIMIT {
+    while rows.len() < MAX_SOCKETS && begun.elapsed() < QUERY_TIMEOUT {
         let ((datagram, _), _) = recv(&kernel, &mut buffer[..], RecvFlags::empty())?;
         if datagram.is_empty() || take(datagram, &mut rows)? {
             break;
@@ -95,10 +95,10 @@ fn request() -> Vec<u8> {
     bytes
 }
 
-/// The rows of a datagram; true after the last one.
+/// Adds the rows of a datagram. Returns whether it has the end of the table.
 fn take(datagram: &[u8], rows: &mut Vec<SocketRow>) -> io::Result<bool> {
     let mut rest = datagram;
-    while let Some((kind, body, behind)) = message(rest) {
+    while let Some((kind, body, after)) = message(rest) {
         match kind {
             NLMSG_DONE => return Ok(true),
             NLMSG_ERROR => {
@@ -107,12 +107,12 @@ fn take(datagram: &[u8], rows: &mut Vec<SocketRow>) -> io::Result<bool> {
             }
             _ => rows.extend(row(body)),
         }
-        rest = behind;
+        rest = after;
     }
     Ok(false)
 }
 
-/// Kind and body of the first message, and what comes behind it.
+/// The type and the body of the first message, and the bytes after it.
 fn message(bytes: &[u8]) -> Option<(u16, &[u8], &[u8])> {
     let length = number(bytes, 0)? as usize;
     let kind = half(bytes, 4)?;
@@ -149,19 +149,15 @@ fn row(body: &[u8]) -> Option<SocketRow> {
     Some(row)
 }
 
-/// Abstract names begin with a zero, and are shown with an `@` as elsewhere.
+/// The path or name of a socket, if it has one. An abstract name, which begins with a zero byte, begins with
+/// `@` here.
 fn path(name: &[u8]) -> Option<String> {
     let name = name.strip_suffix(&[0]).unwrap_or(name);
     if name.is_empty() {
         return None;
     }
     let shown = String::from_utf8_lossy(name).replacen('\0', "@", 1);
-    Some(
-        shown
-            .chars()
-            .map(|char| if char.is_control() { '?' } else { char })
-            .collect(),
-    )
+    Some(shown.replace(char::is_control, "?"))
 }
 
 fn number(bytes: &[u8], at: usize) -> Option<u32> {
@@ -185,7 +181,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_table_shows_a_connection_that_nobody_accepts() {
+    fn the_table_shows_connections_that_wait_to_be_accepted() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("agent.sock");
         let listener = UnixListener::bind(&path).unwrap();
@@ -207,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_is_cut_off_is_no_row_and_no_panic() {
+    fn truncated_and_wrong_lengths_cause_no_panic() {
         let mut whole = 68_u32.to_ne_bytes().to_vec();
         whole.extend(SOCK_DIAG_BY_FAMILY.to_ne_bytes());
         whole.extend([0; 10]);
@@ -231,7 +227,7 @@ mod tests {
         for length in 0..whole.len() {
             let mut cut = whole[..length].to_vec();
             let _ = take(&cut, &mut Vec::new());
-            // A length that lies.
+            // The message is shorter than its length says.
             if let Some(first) = cut.first_mut() {
                 *first = 0xff;
             }

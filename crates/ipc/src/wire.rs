@@ -1,4 +1,4 @@
-//! The part of D-Bus' wire format that a few calls need.
+//! The part of D-Bus's wire format that method calls with text arguments need.
 
 /// Do not start the destination: an activation takes up to 25 seconds.
 const NO_AUTO_START: u8 = 2;
@@ -11,7 +11,7 @@ const ERROR_NAME: u8 = 4;
 const REPLY_SERIAL: u8 = 5;
 const DESTINATION: u8 = 6;
 const SIGNATURE: u8 = 8;
-/// The fixed part of each message's header, in bytes; and the maximum length of the rest.
+/// The length of the fixed part of a header, in bytes, and the maximum length of the rest of a message.
 pub(crate) const FIXED_HEADER: usize = 16;
 const MAX_REST: usize = 1 << 20;
 
@@ -26,7 +26,7 @@ pub struct Call<'a> {
 }
 
 impl<'a> Call<'a> {
-    /// A call of this method of the bus itself.
+    /// A call of a method of the server at the other end of the connection.
     pub fn new(path: &'a str, interface: &'a str, member: &'a str) -> Self {
         Self {
             path,
@@ -37,18 +37,19 @@ impl<'a> Call<'a> {
         }
     }
 
-    /// The same, of the service with this name.
+    /// Addresses the call to the service with this name on the bus.
     pub fn to(mut self, destination: &'a str) -> Self {
         self.destination = Some(destination);
         self
     }
 
-    /// With one more argument.
+    /// Adds an argument.
     pub fn with(mut self, argument: &'a str) -> Self {
         self.arguments.push(argument);
         self
     }
 
+    /// The encoded call.
     pub(crate) fn bytes(&self, serial: u32) -> Vec<u8> {
         let mut body = Vec::new();
         for argument in &self.arguments {
@@ -96,31 +97,31 @@ fn field(fields: &mut Vec<u8>, code: u8, kind: u8, value: &str) {
     text(fields, value);
 }
 
-/// The parts of a message that are of use.
+/// The parts of a message that callers use.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Message {
-    /// Its number, which its sender counts up.
+    /// Its number. Each sender numbers its messages.
     pub serial: u32,
     /// The number of the call that it answers.
     pub answers: Option<u32>,
-    /// The error's name, if it is one.
+    /// The name of the error, if it is one.
     pub error: Option<String>,
-    /// The first thing in it, if that is a text.
+    /// The first value in its body, if that is a text.
     pub text: Option<String>,
-    /// The first thing in it, if that is a number of 32 bits.
+    /// The first value in its body, if that is an unsigned number of 32 bits.
     pub number: Option<u32>,
 }
 
-/// The length of what follows the front.
-pub(crate) fn length_of_rest(front: &[u8; FIXED_HEADER]) -> Option<usize> {
-    let order = Order::of(front[0])?;
-    let body = order.number(front, 4)? as usize;
-    let fields = order.number(front, 12)? as usize;
+/// The length of the message after the fixed part of its header.
+pub(crate) fn length_of_rest(header: &[u8; FIXED_HEADER]) -> Option<usize> {
+    let order = Order::of(header[0])?;
+    let body = order.number(header, 4)? as usize;
+    let fields = order.number(header, 12)? as usize;
     let rest = fields.checked_next_multiple_of(8)?.checked_add(body)?;
     (rest <= MAX_REST).then_some(rest)
 }
 
-/// Reads a message, front and rest.
+/// Reads a whole message.
 pub(crate) fn read(message: &[u8]) -> Option<Message> {
     let order = Order::of(*message.first()?)?;
     let fields_end = FIXED_HEADER.checked_add(order.number(message, 12)? as usize)?;
@@ -133,7 +134,7 @@ pub(crate) fn read(message: &[u8]) -> Option<Message> {
     while at < fields_end {
         at = at.next_multiple_of(8);
         let code = *message.get(at)?;
-        // One basic type each: the length of its signature is 1.
+        // Each field has one basic type, so the length of its signature is 1.
         let kind = *message.get(at + 2)?;
         at += 4;
         match kind {
@@ -163,7 +164,7 @@ pub(crate) fn read(message: &[u8]) -> Option<Message> {
     }
     let body = fields_end.next_multiple_of(8);
     let (kind, at) = match signature.as_bytes().first() {
-        // A value with its own type in front.
+        // A variant: the value follows its own type.
         Some(b'v') => match signature_at(message, body) {
             Some((kind, end)) => (kind, end.next_multiple_of(4)),
             None => return Some(read),
@@ -184,7 +185,7 @@ fn signature_at(message: &[u8], at: usize) -> Option<(String, usize)> {
     Some((String::from_utf8_lossy(bytes).into_owned(), at + length + 2))
 }
 
-/// The order of the bytes in a number.
+/// The byte order of a message.
 #[derive(Clone, Copy)]
 enum Order {
     Little,
@@ -222,12 +223,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whatever_a_message_is_cut_to_nothing_breaks() {
+    fn truncated_and_damaged_messages_cause_no_panic() {
         let call = Call::new("/a", "b.c", "D").to("e.f").with("text");
         let bytes = call.bytes(7);
-        let front: [u8; FIXED_HEADER] = bytes[..FIXED_HEADER].try_into().expect("a front");
-        assert_eq!(length_of_rest(&front), Some(bytes.len() - FIXED_HEADER));
-        let message = read(&bytes).expect("a message");
+        let header: [u8; FIXED_HEADER] = bytes[..FIXED_HEADER].try_into().unwrap();
+        assert_eq!(length_of_rest(&header), Some(bytes.len() - FIXED_HEADER));
+        let message = read(&bytes).unwrap();
         assert_eq!((message.serial, message.text.as_deref()), (7, Some("text")));
         for end in 0..bytes.len() {
             let _ = read(&bytes[..end]);

@@ -1,8 +1,8 @@
-//! Reads of the host that may block for ever: `/proc/PID/cgroup` takes `cgroup_mutex` on kernels before
-//! 6.8, and a directory may be on an unreachable disk.
+//! Reads of the host that may block forever: `/proc/PID/cgroup` takes `cgroup_mutex` on kernels before 6.8,
+//! and a directory may be on an unreachable disk.
 //!
-//! Each read has a thread for itself, and a deadline. A read that does not return is left alone. While
-//! [`MAX_BLOCKED_READS`] reads do not return, no other one begins.
+//! Each read has a deadline, and a thread that it shares with no other read. A read that does not return is
+//! abandoned. While [`MAX_BLOCKED_READS`] reads have not returned, no other read begins.
 
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
@@ -11,7 +11,7 @@ use std::time::Duration;
 use tokio::sync::{Semaphore, oneshot};
 use tokio::time::timeout;
 
-/// How many reads may be under way at once, including those that never return.
+/// How many reads may run at once, including those that never return.
 const MAX_BLOCKED_READS: usize = 8;
 
 type Read = Box<dyn FnOnce() + Send>;
@@ -20,25 +20,26 @@ type Read = Box<dyn FnOnce() + Send>;
 #[derive(Clone, Debug)]
 pub struct Blocking {
     places: Arc<Semaphore>,
-    /// The thread of the read that returned last waits for the next one, and ends with its sender. A new
-    /// thread costs more than most reads, and a PID: as if a process had started.
+    /// The thread of the read that returned last, which waits for the next read. It ends when this sender is
+    /// dropped. A new thread would cost more than most reads, and a PID.
     idle: Arc<Mutex<Option<mpsc::Sender<Read>>>>,
 }
 
 impl Default for Blocking {
     fn default() -> Self {
-        Self {
-            places: Arc::new(Semaphore::new(MAX_BLOCKED_READS)),
-            idle: Arc::default(),
-        }
+        Self::with_places(MAX_BLOCKED_READS)
     }
 }
 
 impl Blocking {
     /// An instance that begins nothing while an earlier read or write has not returned.
     pub fn one_at_a_time() -> Self {
+        Self::with_places(1)
+    }
+
+    fn with_places(places: usize) -> Self {
         Self {
-            places: Arc::new(Semaphore::new(1)),
+            places: Arc::new(Semaphore::new(places)),
             idle: Arc::default(),
         }
     }
@@ -90,10 +91,10 @@ mod tests {
     const SOON: Duration = Duration::from_millis(50);
 
     #[tokio::test]
-    async fn what_never_returns_is_left_alone_and_so_many_at_most() {
+    async fn reads_that_never_return_are_abandoned_and_their_number_is_limited() {
         let blocking = Blocking::default();
         let (release, never) = mpsc::channel::<()>();
-        let never = Arc::new(std::sync::Mutex::new(never));
+        let never = Arc::new(Mutex::new(never));
         for _ in 0..MAX_BLOCKED_READS {
             let never = never.clone();
             let read = move || never.lock().map(|never| never.recv().is_ok()).ok();
@@ -105,7 +106,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn one_read_after_the_other_needs_one_thread_and_a_panic_ends_only_that() {
+    async fn successive_reads_use_one_thread_and_a_panic_ends_only_that_thread() {
         let blocking = Blocking::default();
         let this = || blocking.run(SOON * 100, || thread::current().id());
         let first = this().await;

@@ -1,19 +1,20 @@
-//! Where runtimes keep one directory for each container and sandbox, named after its id.
+//! Where runtimes keep one directory for each container and sandbox, named after its id. The path follows from
+//! that of the runtime's socket.
 //!
-//! The place follows from the socket. containerd keeps task directories in its state directory, beside
+//! containerd keeps task directories in its state directory, beside
 //! its socket. CRI-O keeps directories in the storage that it shares with podman. dockerd's tasks are in
 //! the state directory of its containerd.
 
 use std::path::{Path, PathBuf};
 
-/// containerd's state directory, relative to the socket's: the same one, or one below it, as in k0s and
-/// MicroK8s.
+/// containerd's state directory, relative to the directory of its socket. In k0s and MicroK8s it is a
+/// subdirectory.
 const STATE: [&str; 3] = ["", "state", "containerd"];
 
-/// The task directories of Kubernetes, below containerd's state directory.
+/// The directory of Kubernetes' tasks, below containerd's state directory.
 const CONTAINERD_TASKS: [&str; 1] = ["io.containerd.runtime.v2.task/k8s.io"];
 
-/// The directories of its CRI plugin there, which exist from creation to removal.
+/// The directories of containerd's CRI plugin there. Their entries exist from creation to removal.
 const CONTAINERD_KEPT: [&str; 2] = [
     "io.containerd.grpc.v1.cri/containers",
     "io.containerd.grpc.v1.cri/sandboxes",
@@ -45,7 +46,8 @@ pub fn task_directories(socket: &Path) -> Vec<PathBuf> {
     directories(socket, &CONTAINERD_TASKS)
 }
 
-/// Those, and all other directories whose entries are ids of that runtime.
+/// The task directories, and all other directories whose entries are ids of the runtime that listens on
+/// `socket`.
 pub fn id_directories(socket: &Path) -> Vec<PathBuf> {
     directories(socket, &[&CONTAINERD_KEPT[..], &CONTAINERD_TASKS].concat())
 }

@@ -1,4 +1,4 @@
-//! Processes by which containers are run, as `/proc` shows them.
+//! The processes that run containers, as `/proc` shows them.
 
 use std::time::Duration;
 
@@ -6,15 +6,14 @@ use serde::{Deserialize, Serialize};
 
 use super::is_id;
 
-/// How long a command of runc that is not a session may take. It normally takes less than a second. On
-/// a slow disk it may take longer than the limit of the call that waits for it, and killing it then
-/// would do harm.
+/// How long a command of runc may take, unless it is a session. It normally takes less than a second. On a slow
+/// disk it may take longer than the limit of the call that waits for it, and then it must not be killed.
 pub const RUNC_OVERDUE_AFTER: Duration = Duration::from_secs(30);
 
-/// The fields of `/proc/PID/stat` that are of use.
+/// The fields of `/proc/PID/stat` that are read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProcessStat {
-    /// The name, which may contain anything.
+    /// The name, which may contain any character.
     pub comm: String,
     /// `R`, `S`, `D`, `T`, `Z` and others.
     pub state: char,
@@ -30,18 +29,18 @@ pub struct ProcessStat {
     pub start: u64,
     /// Pages that are resident.
     pub resident: Option<u64>,
-    /// Whether it was killed: SIGKILL is pending for its first thread, or that has begun to end by a signal.
+    /// Whether it was killed: SIGKILL is pending for its first thread, or a signal is ending that thread.
     pub is_killed: bool,
 }
 
-/// A task that is ending has this flag (`PF_EXITING`).
+/// The flag of a task that is ending (`PF_EXITING`).
 const ENDING: u64 = 0x4;
 
-/// A task that a signal ends has this one (`PF_SIGNALED`), even while a tracer holds it up before its end.
+/// The flag of a task that a signal is ending (`PF_SIGNALED`), even while a tracer delays its end.
 const SIGNALED: u64 = 0x400;
 
 impl ProcessStat {
-    /// From `1 (systemd) S 0 1 1 0 -1 4194560 …`; the name may contain even `) S 1`.
+    /// Parses the file, such as `1 (systemd) S 0 1 1 0 -1 4194560 …`. The name may contain even `) S 1`.
     pub fn parse(text: &str) -> Option<Self> {
         let (front, back) = text.rsplit_once(") ")?;
         let (_, comm) = front.split_once(" (")?;
@@ -62,7 +61,7 @@ impl ProcessStat {
         })
     }
 
-    /// Whether it is to end and lives on: it was killed, or its first thread is ending or has ended.
+    /// Whether it is ending but has not ended: it was killed, or its first thread is ending or has ended.
     pub fn is_ending(&self) -> bool {
         let first_is_ending = self.flags & ENDING != 0 || self.state == 'Z';
         !self.has_ended() && (self.is_killed || first_is_ending)
@@ -74,8 +73,8 @@ impl ProcessStat {
     }
 }
 
-/// Whether a process in this state has ended. The first thread of one that lives may have ended: the
-/// kernel counts it among the threads until the last one has ended.
+/// Whether a process with this state of its first thread has ended. If other threads live on, the kernel still
+/// counts the first thread, even if it has ended.
 pub fn has_ended(state: char, threads: u32) -> bool {
     matches!(state, 'Z' | 'X') && threads <= 1
 }
@@ -83,22 +82,22 @@ pub fn has_ended(state: char, threads: u32) -> bool {
 /// SIGKILL in a set of signals.
 const KILL: u64 = 1 << 8;
 
-/// The lines of `/proc/PID/status` that are of use.
+/// The lines of `/proc/PID/status` that are read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ProcessStatus {
     /// The effective user.
     pub uid: Option<u32>,
-    /// A signal that is to end it and is pending for its first thread or for all.
+    /// The signal to end it that is pending, for its first thread or for the process.
     pub pending: Option<EndSignal>,
-    /// The process that traces it; that of another PID namespace is not known.
+    /// The process that traces it. A tracer in another PID namespace is not known.
     pub tracer: Option<u32>,
 }
 
-/// A signal by which containers are ended.
+/// A signal that ends containers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum EndSignal {
-    /// SIGTERM, which a process may handle in its own time.
+    /// SIGTERM, which a process may handle or ignore.
     Term,
     /// SIGKILL, which ends a process as soon as it can run or returns to user mode.
     Kill,
@@ -113,7 +112,7 @@ impl EndSignal {
         }
     }
 
-    /// From the set of pending signals.
+    /// The stronger signal in a set of pending signals.
     fn of(pending: u64) -> Option<Self> {
         const TERM: u64 = 1 << 14;
         match (pending & KILL != 0, pending & TERM != 0) {
@@ -125,7 +124,7 @@ impl EndSignal {
 }
 
 impl ProcessStatus {
-    /// From the text of the file.
+    /// Parses the file.
     pub fn parse(text: &str) -> Self {
         let line = |name: &str| text.lines().find_map(|line| line.strip_prefix(name));
         let pending = ["SigPnd:", "ShdPnd:"].into_iter().filter_map(line);
@@ -145,24 +144,23 @@ pub fn is_runc(comm: &str) -> bool {
     matches!(comm, "runc" | "crun" | "docker-runc")
 }
 
-/// Whether a process of this name is a containerd shim, or a conmon. The kernel cuts names after fifteen
-/// bytes.
+/// Whether a process of this name is a containerd shim, or a conmon. The kernel truncates names after 15 bytes.
 pub fn is_shim(comm: &str) -> bool {
     comm.starts_with("containerd-shim") || comm == "conmon"
 }
 
-/// What a `runc` is to do, according to its command line. Nothing else of that is kept.
+/// The task of a `runc` process, from its command line. The rest of the command line is not kept.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct RuncCommand {
-    /// `create`, `kill`, `update`.
+    /// The subcommand, such as `create` or `kill`.
     pub verb: String,
-    /// Of which container.
+    /// The id of the container.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub container: Option<String>,
 }
 
-/// The verbs by which daemons and shims run containers.
+/// The subcommands that daemons and shims use.
 const VERBS: [&str; 15] = [
     "checkpoint",
     "create",
@@ -182,7 +180,7 @@ const VERBS: [&str; 15] = [
 ];
 
 impl RuncCommand {
-    /// From the file `cmdline`, in which each argument ends with a zero.
+    /// Parses the file `cmdline`, in which each argument ends with a zero byte.
     pub fn parse(cmdline: &str) -> Option<Self> {
         let mut arguments = cmdline.split('\0').skip(1);
         let verb = arguments.find(|argument| VERBS.contains(argument))?;
@@ -192,7 +190,7 @@ impl RuncCommand {
         })
     }
 
-    /// Whether it may take as long as what it started.
+    /// Whether it may run for as long as the process that it starts.
     pub fn is_session(&self) -> bool {
         matches!(self.verb.as_str(), "exec" | "run" | "events")
     }
@@ -203,7 +201,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_name_that_looks_like_fields_does_not_mislead() {
+    fn a_name_that_looks_like_fields_is_read_as_a_name() {
         let stat = |state: char, threads: u32| {
             let line = format!(
                 "77 (a) R 1 (b)) {state} 12 77 77 0 -1 4194560 1 2 3 4 50 60 7 8 20 0 {threads} 0 9900 1 250"
@@ -221,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_process_that_is_to_end_and_lives_on_is_ending_however_the_kernel_shows_it() {
+    fn a_killed_or_exiting_process_that_has_not_ended_is_ending() {
         let is_ending = |state: char, flags: u64, threads: u32, pending: u64| {
             let line = format!(
                 "7 (app) {state} 1 7 7 0 -1 {flags} 1 2 3 4 5 6 7 8 20 0 {threads} 0 9 1 2 3 4 5 6 7 8 {pending} 0"
@@ -241,7 +239,7 @@ mod tests {
     }
 
     #[test]
-    fn the_verb_and_the_container_of_a_runc_are_read_and_nothing_else() {
+    fn only_the_subcommand_and_the_container_of_a_runc_are_read() {
         let id = "0123456789abcdef".repeat(4);
         let command = |line: &str| RuncCommand::parse(&line.replace(' ', "\0"));
         let kill = command(&format!("runc --root /run/runc kill {id} 9")).unwrap();
@@ -256,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn a_signal_that_is_to_end_a_process_and_its_tracer_are_read() {
+    fn a_pending_signal_and_the_tracer_are_read() {
         let status = |thread: u64, shared: u64, tracer: u32| {
             ProcessStatus::parse(&format!(
                 "Uid:\t7\t0\nTracerPid:\t{tracer}\nSigPnd:\t{thread:016x}\nShdPnd:\t{shared:016x}\n"

@@ -1,15 +1,17 @@
-//! Atomic replacement of files, which also holds when the power fails.
+//! Replaces files atomically, even if the power fails.
 
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
-/// The extension that a file has until it is complete. One that stays is of a process that was killed.
+use super::beside;
+
+/// The extension of a file until it is complete. A file that keeps it is from a process that was killed.
 pub const UNFINISHED: &str = "new";
 
 /// Creates or replaces the file at `path` with this `content` and these permission bits (`0o600`). The
-/// file has the bits from its creation. On return the content and the name are on the disk. One process
+/// file has these bits from its creation. On return the content and the name are on the disk. Only one process
 /// at a time may replace a file.
 pub fn replace(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
     replace_with(path, content, mode, &mut File::sync_all)
@@ -21,10 +23,7 @@ fn replace_with(
     mode: u32,
     sync: &mut dyn FnMut(&File) -> io::Result<()>,
 ) -> io::Result<()> {
-    let mut new = path.as_os_str().to_owned();
-    new.push(".");
-    new.push(UNFINISHED);
-    let new = PathBuf::from(new);
+    let new = beside(path, &format!(".{UNFINISHED}"));
     let _ = fs::remove_file(&new);
     let mut options = File::options();
     let mut file = options.write(true).create_new(true).mode(mode).open(&new)?;
@@ -64,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_synced_replaces_nothing() {
+    fn a_file_that_cannot_be_synced_replaces_nothing() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("records");
         fs::write(&path, "old").unwrap();
@@ -74,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn the_file_is_readable_by_others_at_no_moment() {
+    fn the_file_is_never_readable_by_others() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("records");
         let is_over = AtomicBool::new(false);

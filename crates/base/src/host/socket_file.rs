@@ -1,5 +1,5 @@
-//! The file of a listening unix socket. It is made beside its path, gets its owner and mode there,
-//! and is then renamed, so that no client finds it with other permissions.
+//! The file of a listening unix socket. It is created under another name, gets its owner and mode, and is then
+//! renamed, so that no client finds it with other permissions.
 
 use std::fs::{self, DirBuilder, Permissions};
 use std::io::{self, ErrorKind};
@@ -14,7 +14,7 @@ use tokio::time::timeout;
 /// Why a socket cannot be listened on.
 #[derive(Debug, thiserror::Error)]
 pub enum SocketError {
-    /// The socket cannot be made.
+    /// The socket cannot be created.
     #[error("cannot listen on {}", path.display())]
     Failed {
         /// Its path.
@@ -34,10 +34,11 @@ pub enum SocketError {
     NotASocket(PathBuf),
 }
 
-/// How long a server may take to accept before it counts as live.
+/// How long to wait for an error. A server that has neither accepted nor refused a connection by then is
+/// running.
 const ACCEPT_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The directory of a socket, open to all: the socket itself is what is closed.
+/// Creates the directory of a socket. All users may enter it: the socket's own permissions limit access.
 pub fn make_directory(path: &Path) -> io::Result<()> {
     let Some(directory) = path.parent().filter(|directory| !directory.exists()) else {
         return Ok(());
@@ -76,25 +77,22 @@ pub fn bind(
     grant: impl FnOnce(&Path) -> io::Result<()>,
 ) -> io::Result<(UnixListener, u64)> {
     let new = beside(path, ".new");
-    match fs::remove_file(&new) {
-        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
-        _ => {}
+    if let Err(error) = fs::remove_file(&new)
+        && error.kind() != ErrorKind::NotFound
+    {
+        return Err(error);
     }
     let listener = UnixListener::bind(&new)?;
     listener.set_nonblocking(true)?;
     let granted = grant(&new).and_then(|()| {
         let inode = fs::symlink_metadata(&new)?.ino();
         fs::rename(&new, path)?;
-        Ok(inode)
+        Ok((listener, inode))
     });
-    match granted {
-        Ok(inode) => Ok((listener, inode)),
-        Err(error) => {
-            // No process uses the file that is left.
-            let _ = fs::remove_file(&new);
-            Err(error)
-        }
-    }
+    granted.inspect_err(|_| {
+        // No process uses a file that cannot be removed.
+        let _ = fs::remove_file(&new);
+    })
 }
 
 /// The path with `ending` at its end.
@@ -109,7 +107,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn nothing_is_left_of_a_socket_that_could_not_be_granted() {
+    fn a_socket_whose_permissions_cannot_be_set_is_removed() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("agent.sock");
         let refused = |_: &Path| Err(io::Error::from(ErrorKind::PermissionDenied));

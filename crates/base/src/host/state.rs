@@ -1,11 +1,11 @@
-//! Where what must survive a restart is kept until the node's next start.
+//! Where state is kept that must survive a restart of the process, but not of the node.
 
 use std::path::{Path, PathBuf};
 
 /// The state directory, unless `PLEG_STATE_DIR` names another one.
 const STATE_DIRECTORY: &str = "/run/pleg";
 
-/// Where an agent and a guard keep their sockets and what they know.
+/// The directory in which an agent and a guard keep their sockets and their state.
 pub fn state_directory() -> PathBuf {
     named_state_directory().unwrap_or_else(|| STATE_DIRECTORY.into())
 }
@@ -16,15 +16,15 @@ pub fn named_state_directory() -> Option<PathBuf> {
     (!directory.is_empty()).then(|| directory.into())
 }
 
-/// The file in which something of the runtime on this socket is kept.
-pub fn state_file(runtime: &Path, what: &str) -> PathBuf {
+/// The file for one kind of state about the runtime that listens on `runtime`.
+pub fn state_file(runtime: &Path, kind: &str) -> PathBuf {
     let name = runtime.to_string_lossy();
     let name = name.trim_start_matches('/').replace('/', "-");
-    state_directory().join(format!("{name}.{what}"))
+    state_directory().join(format!("{name}.{kind}"))
 }
 
-/// Where a guard in front of the runtime on this socket listens by default. A kubelet chooses how to
-/// read CRI-O's statistics by the end of the path.
+/// Where a guard in front of the runtime that listens on `runtime` listens by default. In front of CRI-O the path
+/// ends as CRI-O's does, because by that a kubelet decides how to read statistics.
 pub fn guard_socket(runtime: &Path) -> PathBuf {
     let name = match runtime.ends_with("run/crio/crio.sock") {
         true => "run/crio/crio.sock",

@@ -1,5 +1,7 @@
 //! One call of the ledger.
 
+use std::time::Duration;
+
 use tokio::time::Instant;
 
 use crate::About;
@@ -38,5 +40,10 @@ impl Entry {
     /// Since when an answer is awaited: the time of sending, or `now` while the call is postponed.
     pub(super) fn awaited_since(&self, now: Instant) -> Instant {
         self.sent.unwrap_or(now)
+    }
+
+    /// For how long an answer has been awaited.
+    pub(super) fn age(&self, now: Instant) -> Duration {
+        now.saturating_duration_since(self.awaited_since(now))
     }
 }

@@ -54,8 +54,8 @@ impl RecentCalls {
 
     fn drop_outdated(&mut self, now: Instant) {
         let remembered = self.calls.len();
-        self.calls
-            .retain(|call| now < call.at + MEASUREMENT_VALID_FOR);
+        let is_valid = |call: &Measured| now < call.at + MEASUREMENT_VALID_FOR;
+        self.calls.retain(is_valid);
         if self.calls.len() < remembered {
             self.usual = percentile_95(self.calls.iter().map(|call| &call.time));
         }
@@ -151,9 +151,8 @@ impl Evidence {
 
     /// How long this call took when it was last slow; zero if it never was.
     pub(super) fn own_time(&self, key: &Key) -> Duration {
-        self.slower
-            .get(key)
-            .map_or(Duration::ZERO, |(_, took)| *took)
+        let slower = self.slower.get(key);
+        slower.map_or(Duration::ZERO, |(_, took)| *took)
     }
 
     /// How many calls of this kind that were sent at `time` or later were answered successfully.
@@ -165,10 +164,8 @@ impl Evidence {
 
     /// When the last successful call other than `Version` was sent.
     pub(super) fn last_of_pods(&self) -> Option<Instant> {
-        let of_pods = self
-            .successes
-            .iter()
-            .filter(|(rpc, _)| **rpc != Rpc::Version);
+        let successes = self.successes.iter();
+        let of_pods = successes.filter(|(rpc, _)| **rpc != Rpc::Version);
         of_pods.flat_map(|(_, begun)| begun).max().copied()
     }
 
@@ -190,11 +187,6 @@ impl Evidence {
     /// Whether a call that was sent at `time` or later was answered successfully.
     pub(super) fn has_success_since(&self, time: Instant) -> bool {
         self.newest_success >= Some(time)
-    }
-
-    /// The same for calls of this kind.
-    pub(super) fn has_success_of_kind_since(&self, rpc: Rpc, time: Instant) -> bool {
-        self.answers_since(rpc, time) > 0
     }
 }
 

@@ -5,19 +5,11 @@
 
 use std::time::Duration;
 
-const fn millis(millis: u64) -> Duration {
-    Duration::from_millis(millis)
-}
-
-const fn seconds(seconds: u64) -> Duration {
-    Duration::from_secs(seconds)
-}
-
 /// The time without an answer after which a call is suspect. It is also the time without any answer
 /// after which the runtime has stalled, `Version` is sent as a heartbeat, and the window shrinks. A
 /// runtime that crashes on a call does so before the call is suspect; such a call is first withheld for
 /// this time. Chosen: a healthy runtime answers each call within milliseconds.
-pub const SUSPECT_AFTER: Duration = seconds(1);
+pub const SUSPECT_AFTER: Duration = Duration::from_secs(1);
 
 /// How many later calls of the same kind must have been answered before a status call is stuck, unless it
 /// takes several times longer. A slow runtime may answer one later call quickly by chance. From the
@@ -33,20 +25,20 @@ pub const OVERDUE_FACTOR: u32 = 4;
 /// long sweeps also request an id again that was not found: it counts as removed only if it is not
 /// found twice. It is also the longest pause between two calls that check the same: whether the runtime
 /// answers, or whether it still reports what contradicts the kernel or its list. Chosen.
-pub const MAX_STATUS_OVERDUE: Duration = seconds(10);
+pub const MAX_STATUS_OVERDUE: Duration = Duration::from_secs(10);
 
 /// The same bound for a list, and for one sweep over all ids. Chosen.
-pub const MAX_LIST_OVERDUE: Duration = seconds(30);
+pub const MAX_LIST_OVERDUE: Duration = Duration::from_secs(30);
 
 /// The latest time at which a call is reported as overdue, whatever is usual on the node, unless
 /// the configured limit is longer. Derived: a stuck call is reported within 4 s.
-pub const OVERDUE_AT_LATEST: Duration = millis(3500);
+pub const OVERDUE_AT_LATEST: Duration = Duration::from_millis(3500);
 
 /// The time after which a call or an inspection is slow, and no longer takes the place of another
 /// one. It is also the pause after a witness that failed, and the first pause before the event stream
 /// is opened again, a doubtful status is requested again, or lists replace hints that are not followed.
 /// Chosen: a healthy runtime needs about 1 ms for each call of an inspection.
-pub const SLOW_AFTER: Duration = millis(250);
+pub const SLOW_AFTER: Duration = Duration::from_millis(250);
 
 /// The lower bound of the window of outstanding status calls, which halves each second without any
 /// answer. Chosen: a runtime that is back must show this quickly, and a runtime that is down must
@@ -66,10 +58,10 @@ pub const REMEMBERED_ANSWERS: usize = 32;
 
 /// How long a measured duration is used. A quiet node makes no calls that would replace an old
 /// measurement. Chosen.
-pub const MEASUREMENT_VALID_FOR: Duration = seconds(30);
+pub const MEASUREMENT_VALID_FOR: Duration = Duration::from_secs(30);
 
 /// How long the ledger remembers that one id is answered more slowly than others. Chosen.
-pub const SLOWNESS_REMEMBERED_FOR: Duration = seconds(600);
+pub const SLOWNESS_REMEMBERED_FOR: Duration = Duration::from_secs(600);
 
 /// How many such ids are remembered. It bounds memory. Chosen: more ids than a node has.
 pub const MAX_SLOWER_IDS: usize = 1024;

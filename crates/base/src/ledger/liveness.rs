@@ -14,20 +14,15 @@ use super::{Ledger, STATUS_CALLS};
 impl Ledger {
     /// Whether a status call has been outstanding for at least [`SUSPECT_AFTER`].
     pub fn has_suspect_status(&self, now: Instant) -> bool {
-        let mut outstanding = self.outstanding.iter();
-        outstanding
-            .any(|((_, id), entry)| id.is_some() && now >= entry.awaited_since(now) + SUSPECT_AFTER)
+        let mut statuses = self.statuses();
+        statuses.any(|(_, entry)| entry.age(now) >= SUSPECT_AFTER)
     }
 
     /// Whether a status call has been outstanding for at least [`OVERDUE_AT_LATEST`] without being stuck: it is
     /// overdue, and no container is the culprit.
     pub fn has_overdue_status(&self, now: Instant) -> bool {
-        let mut waiting = self.outstanding.iter();
-        waiting.any(|((_, id), entry)| {
-            id.is_some()
-                && entry.stuck.is_none()
-                && now >= entry.awaited_since(now) + OVERDUE_AT_LATEST
-        })
+        let mut statuses = self.statuses();
+        statuses.any(|(_, entry)| entry.stuck.is_none() && entry.age(now) >= OVERDUE_AT_LATEST)
     }
 
     /// Whether most of the pods with recent calls, and at least three, got or still wait for a slow
@@ -37,7 +32,7 @@ impl Ledger {
         for entry in self.outstanding.values() {
             if let Some(pod) = &entry.about.pod
                 && !entry.is_outlier()
-                && now >= entry.awaited_since(now) + SUSPECT_AFTER
+                && entry.age(now) >= SUSPECT_AFTER
             {
                 pods.insert(&pod.uid, true);
             }
@@ -87,34 +82,28 @@ impl Ledger {
     /// The kind of a status call that needs a witness: it is suspect, while few calls of its kind
     /// were sent later, or none recently.
     pub fn wants_witness(&self, now: Instant) -> Option<Rpc> {
-        // Without a connection no witness can be sent. After a witness failed, the next one waits a
-        // moment, because another would be wanted at once.
-        if self.is_unreachable
-            || self
-                .last_failure
-                .is_some_and(|failed| now < failed + SLOW_AFTER)
-        {
+        // Without a connection no witness can be sent. After a witness failed, another one would be wanted at
+        // once: it waits for `SLOW_AFTER`.
+        let has_just_failed = |failed| now < failed + SLOW_AFTER;
+        if self.is_unreachable || self.last_failure.is_some_and(has_just_failed) {
             return None;
         }
-        let suspects = self.outstanding.iter().filter(|((_, id), entry)| {
+        let mut without_witness = self.statuses().filter(|(call, entry)| {
             // A runtime that answers nothing does not answer a witness either.
             let is_answering = self.evidence.has_success_since(entry.since);
-            id.is_some()
-                && entry.stuck.is_none()
-                && is_answering
-                && now >= entry.awaited_since(now) + SUSPECT_AFTER
-        });
-        let mut without_witness = suspects.filter(|((call, _), entry)| {
-            let later = entry.awaited_since(now) + SUSPECT_AFTER / 2;
+            if entry.stuck.is_some() || !is_answering || entry.age(now) < SUSPECT_AFTER {
+                return false;
+            }
+            let since = entry.awaited_since(now);
+            let later = since + SUSPECT_AFTER / 2;
             let others = self.sent().filter(|((other, _), ..)| other == call);
             let sent_later = others.filter(|(_, _, sent)| *sent >= later).count();
-            let few =
-                sent_later + self.evidence.answers_since(*call, later) < STUCK_AFTER_LATER_ANSWERS;
-            few || self
-                .last_sent(*call)
-                .is_none_or(|last| now >= expires_as_witness_at(entry.awaited_since(now), last))
+            let answered_later = self.evidence.answers_since(*call, later);
+            let has_expired = |last| now >= expires_as_witness_at(since, last);
+            sent_later + answered_later < STUCK_AFTER_LATER_ANSWERS
+                || self.last_sent(*call).is_none_or(has_expired)
         });
-        without_witness.next().map(|((call, _), _)| *call)
+        without_witness.next().map(|(call, _)| call)
     }
 
     /// The kinds of status calls, the one that was sent longer ago first, if a further call is due

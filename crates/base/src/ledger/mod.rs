@@ -204,6 +204,13 @@ impl Ledger {
         all.filter_map(|(key, entry)| Some((key, entry, entry.sent?)))
     }
 
+    /// The outstanding and the postponed status calls.
+    fn statuses(&self) -> impl Iterator<Item = (Rpc, &Entry)> {
+        let all = self.outstanding.iter();
+        let statuses = all.filter(|((_, id), _)| id.is_some());
+        statuses.map(|((call, _), entry)| (*call, entry))
+    }
+
     /// The time before this call does not count as a time without answers: no call was outstanding.
     fn note_first_call(&mut self, now: Instant) {
         if !self.has_outstanding_calls() {
@@ -261,7 +268,7 @@ impl Ledger {
         self.last_answer = now;
         // If later calls were answered first, this call was slow for a reason of its own.
         if !self.evidence.has_answered_after(entry.since) {
-            self.last_took = now.duration_since(entry.awaited_since(now));
+            self.last_took = entry.age(now);
         }
         self.window.grow(now);
         Some(entry)
@@ -273,7 +280,7 @@ impl Ledger {
         self.evidence.answered(key.0, entry.since);
         // A stuck call, or a call during a stall, shows nothing about the usual duration.
         let was_stalled = self.stall_ended.is_some_and(|end| entry.since < end);
-        let took = now.duration_since(entry.awaited_since(now));
+        let took = entry.age(now);
         if entry.stuck.is_none() && key.1.is_some() && !was_stalled {
             let pod = entry.about.pod.as_ref().map(|pod| &pod.uid);
             self.evidence.measured(key.0, pod, took, now);

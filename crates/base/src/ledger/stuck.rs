@@ -24,8 +24,7 @@ impl Ledger {
         }
         self.evidence.drop_outdated(now);
         let soonest = SUSPECT_AFTER.min(self.status_overdue);
-        let is_suspect =
-            |entry: &Entry| !entry.is_outlier() && now >= entry.awaited_since(now) + soonest;
+        let is_suspect = |entry: &Entry| !entry.is_outlier() && entry.age(now) >= soonest;
         if !self.outstanding.values().any(is_suspect) {
             return;
         }
@@ -35,14 +34,13 @@ impl Ledger {
                 continue;
             }
             let usual = self.evidence.usual(*call, entry.since);
-            let awaited_since = entry.awaited_since(now);
-            let age = now.duration_since(awaited_since);
+            let age = entry.age(now);
             // An answer must be to a call from the second half of this call's time. An earlier one
             // may be the last answer before the runtime became unresponsive.
-            let later = awaited_since + age / 2;
+            let later = entry.awaited_since(now) + age / 2;
             let own = self.evidence.own_time(&(*call, id.clone()));
             if age >= suspect_after(usual).max(own * 3 / 2)
-                && self.evidence.has_success_of_kind_since(*call, later)
+                && self.evidence.answers_since(*call, later) > 0
                 && self.evidence.answers_since(*call, entry.since) >= STUCK_AFTER_LATER_ANSWERS
             {
                 entry.stuck = Some((Stuck::Outlier, now));
@@ -58,9 +56,9 @@ impl Ledger {
     /// How many status calls of each kind are outstanding and not known to be stuck.
     fn not_stuck(&self) -> BTreeMap<Rpc, usize> {
         let mut waiting = BTreeMap::new();
-        for ((call, id), entry, _) in self.sent() {
-            if id.is_some() && entry.stuck.is_none() {
-                *waiting.entry(*call).or_default() += 1;
+        for (call, entry) in self.statuses() {
+            if entry.sent.is_some() && entry.stuck.is_none() {
+                *waiting.entry(call).or_default() += 1;
             }
         }
         waiting
@@ -107,15 +105,13 @@ impl Ledger {
     /// Since when this call is known to be stuck while later calls of its kind are answered. `None`
     /// if it is not overdue by the usual duration of now: the whole runtime may have become slow
     /// meanwhile. After a stall of the whole runtime its oldest calls may be answered last, so a
-    /// caller should wait a moment before it relies on this.
+    /// caller should wait a little before it relies on this.
     pub fn stuck_alone_since(&self, key: &Key, now: Instant) -> Option<Instant> {
         let entry = self.outstanding.get(key)?;
         let usual = self.evidence.usual(key.0, entry.since);
         match entry.stuck? {
-            (Stuck::Outlier, since) if now >= entry.awaited_since(now) + usual * OVERDUE_FACTOR => {
-                Some(since)
-            }
-            (Stuck::Outlier | Stuck::WithItsKind, _) => None,
+            (Stuck::Outlier, since) => (entry.age(now) >= usual * OVERDUE_FACTOR).then_some(since),
+            (Stuck::WithItsKind, _) => None,
         }
     }
 
@@ -145,12 +141,10 @@ impl Ledger {
             steps.filter(|time| *time > now).min()
         });
         let witness = self.last_failure.map(|failed| failed + SLOW_AFTER);
-        let witness = witness.filter(|_| self.has_outstanding_calls());
-        let shrinks = self.window.shrinks_at();
-        let shrinks = shrinks.filter(|_| self.has_outstanding_calls());
-        let others = shrinks.into_iter().chain(witness);
-        let others = others.chain(self.sign_of_life_at());
-        next_steps.chain(others).filter(|time| *time > now).min()
+        let others = [witness, self.window.shrinks_at()].into_iter().flatten();
+        let others = others.filter(|_| self.has_outstanding_calls());
+        let all = next_steps.chain(others).chain(self.sign_of_life_at());
+        all.filter(|time| *time > now).min()
     }
 }
 

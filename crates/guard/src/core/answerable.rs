@@ -19,7 +19,7 @@ impl Guard {
     /// Replaces the prefix of a sandbox's id, which runtimes accept too, by the whole id.
     pub(super) fn with_whole_ids<'a>(&self, filter: &'a Filter) -> Cow<'a, Filter> {
         let begins = |id| Some((id, self.rows.sandboxes.only_one_that_begins(id)?));
-        match filter.sandbox().and_then(begins) {
+        match filter.sandbox.as_ref().and_then(begins) {
             Some((id, whole)) if id != whole => Cow::Owned(filter.in_sandbox(whole)),
             _ => Cow::Borrowed(filter),
         }

@@ -49,17 +49,15 @@ impl Purpose {
 pub(super) struct Outstanding {
     purpose: Purpose,
     requested: Instant,
-    ledger: InLedger,
+    /// Whether the ledger tracks it. Of the calls with one key it tracks one.
+    is_tracked: bool,
 }
 
-/// Whether the ledger tracks a call. Of the calls with one key it tracks one.
-#[derive(Clone, Debug)]
-enum InLedger {
-    /// Calls of its purpose have no key.
-    None,
-    Tracked(Key),
-    /// Another call with its key is tracked.
-    Behind(Key),
+impl Outstanding {
+    /// Its key, if the ledger tracks it.
+    fn tracked_key(&self) -> Option<Key> {
+        self.purpose.key().filter(|_| self.is_tracked)
+    }
 }
 
 impl Guard {
@@ -92,11 +90,7 @@ impl Guard {
         self.last_runtime_call += 1;
         let runtime_call = RuntimeCallId(self.last_runtime_call);
         let outstanding = Outstanding {
-            ledger: match purpose.key() {
-                None => InLedger::None,
-                Some(key) if self.prober.begin(&key, now) => InLedger::Tracked(key),
-                Some(key) => InLedger::Behind(key),
-            },
+            is_tracked: (purpose.key()).is_some_and(|key| self.prober.begin(&key, now)),
             purpose,
             requested: now,
         };
@@ -107,7 +101,7 @@ impl Guard {
     /// Cancels a call that is not needed any more.
     pub(super) fn cancel(&mut self, runtime_call: RuntimeCallId, now: Instant) {
         if let Some(outstanding) = self.runtime_calls.remove(&runtime_call) {
-            if let InLedger::Tracked(key) = outstanding.ledger {
+            if let Some(key) = outstanding.tracked_key() {
                 self.prober.ledger.lost(&key);
                 self.track_next(key, now);
             }
@@ -118,12 +112,10 @@ impl Guard {
     /// The call that the ledger tracked under this key has ended. The ledger continues with the oldest
     /// one that is still outstanding, which may be stuck.
     fn track_next(&mut self, ended: Key, now: Instant) {
-        let mut outstanding = self.runtime_calls.values_mut();
-        let is_behind =
-            |it: &&mut Outstanding| matches!(&it.ledger, InLedger::Behind(key) if *key == ended);
-        if let Some(next) = outstanding.find(is_behind) {
+        let mut untracked = self.runtime_calls.values_mut().filter(|it| !it.is_tracked);
+        if let Some(next) = untracked.find(|it| it.purpose.key().as_ref() == Some(&ended)) {
+            next.is_tracked = true;
             let about = prober::about(&ended);
-            next.ledger = InLedger::Tracked(ended);
             self.prober.ledger.take_over(about, next.requested, now);
         }
     }
@@ -137,7 +129,7 @@ impl Guard {
         let Some(outstanding) = self.runtime_calls.remove(&runtime_call) else {
             return;
         };
-        if let InLedger::Tracked(key) = outstanding.ledger {
+        if let Some(key) = outstanding.tracked_key() {
             self.prober.ended(&key, outcome, now);
             self.track_next(key, now);
         }
@@ -153,7 +145,8 @@ impl Guard {
             Purpose::StatsList => self.on_stats_listed(runtime_call, outcome, interval),
             Purpose::Stats(kind, id) => self.on_stats_answered(kind, &id, outcome),
             Purpose::Restore(call) => {
-                self.on_restored(now);
+                // Only a list shows which containers the pod has.
+                self.ids.note_all_unshown(now);
                 self.actions.push(Action::Relay(runtime_call, call));
             }
             Purpose::Other(call) => self.actions.push(Action::Relay(runtime_call, call)),
@@ -161,15 +154,12 @@ impl Guard {
     }
 
     pub(super) fn on_abandoned(&mut self, call: CallId, now: Instant) {
-        for kind in Kind::BOTH {
-            let unneeded = self.lists[kind].abandoned(call, &self.settings, now);
-            if let Some(runtime_call) = unneeded {
-                self.cancel(runtime_call, now);
-            }
-        }
-        let unneeded = self.reads.abandoned(call);
-        let unneeded = unneeded.or_else(|| self.node_calls.abandoned(call));
-        let unneeded = unneeded.or_else(|| self.stats.abandoned(call, now));
+        let [sandboxes, containers] =
+            Kind::BOTH.map(|kind| self.lists[kind].abandoned(call, &self.settings, now));
+        let unneeded = (sandboxes.or(containers))
+            .or_else(|| self.reads.abandoned(call))
+            .or_else(|| self.node_calls.abandoned(call))
+            .or_else(|| self.stats.abandoned(call, now));
         if let Some(runtime_call) = unneeded {
             self.cancel(runtime_call, now);
         }
@@ -184,7 +174,7 @@ impl Guard {
         let other = self.runtime_calls.iter().find(|(_, it)| is_of_call(it));
         if let Some((&runtime_call, it)) = other {
             if let Purpose::Restore(_) = it.purpose {
-                self.on_restored(now);
+                self.ids.note_all_unshown(now);
             }
             self.cancel(runtime_call, now);
         }

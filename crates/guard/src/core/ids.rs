@@ -156,6 +156,11 @@ impl Ids {
         self.unshown[kind] = Some(now);
     }
 
+    /// Notes that there may be ids of both kinds that no answer, event or host has shown.
+    pub(super) fn note_all_unshown(&mut self, now: Instant) {
+        self.unshown = PerKind::new(|_| Some(now));
+    }
+
     /// Whether there may be ids of this kind that no answer, event or host has shown.
     pub(super) fn has_unshown(&self, kind: Kind) -> bool {
         self.unshown[kind].is_some()
@@ -250,9 +255,7 @@ impl Ids {
     /// An event or a call named this id.
     pub(super) fn on_id_named(&mut self, id: &Id, rows: &PerKind<Rows>, now: Instant) {
         if !is_known(id, rows) && !self.resolve(id, now) {
-            for kind in Kind::BOTH {
-                self.note_unshown(kind, now);
-            }
+            self.note_all_unshown(now);
         }
     }
 
@@ -285,17 +288,16 @@ impl Ids {
     /// Adds an id without a row. Returns false if there are too many: then a list or the host's next ids
     /// show it.
     fn resolve(&mut self, id: &Id, now: Instant) -> bool {
-        let is_present = self.unresolved.contains_key(id);
-        let has_room = self.unresolved.len() < MAX_UNRESOLVED;
-        if has_room && !is_present {
-            let unresolved = Unresolved {
-                identity: Identity::Unknown,
-                next_as: RequestAs::Container,
-                next: now,
-            };
-            self.unresolved.insert(id.clone(), unresolved);
+        if self.unresolved.len() >= MAX_UNRESOLVED {
+            return self.unresolved.contains_key(id);
         }
-        has_room || is_present
+        let unresolved = self.unresolved.entry(id.clone());
+        unresolved.or_insert(Unresolved {
+            identity: Identity::Unknown,
+            next_as: RequestAs::Container,
+            next: now,
+        });
+        true
     }
 
     pub(super) fn request_host_ids_soon(&mut self) {
@@ -304,7 +306,7 @@ impl Ids {
 
     /// Whether the ids are to be completed now: lists need them, or an id may not be shown.
     fn is_urgent(&self, lists_need_it: bool) -> bool {
-        lists_need_it || self.unshown.both().into_iter().any(Option::is_some)
+        lists_need_it || self.unshown.iter().any(Option::is_some)
     }
 
     /// Whether to request the host's ids now. If so, the request counts as sent.
@@ -360,8 +362,7 @@ impl Ids {
 /// Whether there is a row of this id, or the id was removed. An id that is only missing from answers may
 /// still exist.
 fn is_known(id: &Id, rows: &PerKind<Rows>) -> bool {
-    rows.both()
-        .into_iter()
+    rows.iter()
         .any(|rows| rows.get(id).is_some() || rows.is_removed(id))
 }
 

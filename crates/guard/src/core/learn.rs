@@ -6,7 +6,7 @@ use bytes::Bytes;
 use cri::Rpc;
 use tokio::time::Instant;
 
-use super::known::Interval;
+use super::known::{Interval, Known};
 use super::{Guard, Outcome};
 use crate::wire::Kind;
 use crate::wire::filter::Filter;
@@ -26,11 +26,9 @@ impl Guard {
         let Outcome::Messages(messages) = outcome else {
             return false;
         };
-        let rows = messages.iter().map(|message| rows_of(kind, message));
-        let Ok(rows) = rows.collect::<Result<Vec<_>, _>>() else {
+        let Ok(rows) = rows_of(kind, messages) else {
             return false;
         };
-        let rows: Vec<Row> = rows.into_iter().flatten().collect();
         if filter.is_whole() {
             self.compare(kind, &rows, interval);
         }
@@ -41,15 +39,15 @@ impl Guard {
             self.learn_all(kind, rows, interval);
         } else {
             // Only the runtime can resolve a prefix of an unknown id: then no id counts as missing.
-            let names_whole_ids = filter
-                .id()
-                .is_none_or(|id| self.rows[kind].get(&id.into()).is_some())
-                && filter
-                    .sandbox()
-                    .is_none_or(|id| self.rows.sandboxes.get(id).is_some());
+            let is_whole = |kind, id: &Option<Id>| {
+                let id = id.as_ref();
+                id.is_none_or(|id| self.rows[kind].get(id).is_some())
+            };
+            let shows_missing = is_whole(kind, &filter.id)
+                && is_whole(Kind::Sandbox, &filter.sandbox)
+                && filter.state.is_none();
             self.rows[kind].part(rows, interval, |row| {
-                let is_of_all = names_whole_ids && !filter.is_of_state();
-                is_of_all && filter.matches_but_for_state(kind, row)
+                shows_missing && filter.matches_but_for_state(kind, row)
             });
             self.found_rows(kind, interval);
         }
@@ -76,22 +74,22 @@ impl Guard {
         outcome: &Outcome,
         interval: Interval,
     ) {
-        let status = match outcome {
-            Outcome::Messages(messages) => match messages.as_slice() {
-                [message] => Status::read(kind, message).ok(),
-                _ => None,
-            },
+        match outcome {
             Outcome::NotFound => return self.learn_absence(kind, id, interval),
-            Outcome::Failed | Outcome::GivenUp => {
-                return self.rows[kind].failed(id, interval);
-            }
-            Outcome::Undecodable | Outcome::Lost => None,
-        };
-        let Some(status) = status else {
+            Outcome::Failed | Outcome::GivenUp => return self.rows[kind].failed(id, interval),
+            Outcome::Messages(_) | Outcome::Undecodable | Outcome::Lost => {}
+        }
+        let status = outcome.message().map(|answer| Status::read(kind, answer));
+        let Some(Ok(status)) = status else {
             return;
         };
         if status.id != *id {
-            return self.learn_of_another(id, &status.id, interval.1);
+            // If the requested id is a prefix of the other one, the other one exists.
+            if status.id.as_str().starts_with(id.as_str()) {
+                self.ids.note_row(id);
+                self.on_id_named(&status.id, interval.1);
+            }
+            return;
         }
         if status.is_of_other_kind {
             if kind == Kind::Sandbox && self.rows.containers.get(id).is_none() {
@@ -119,14 +117,6 @@ impl Guard {
         self.complete_by_status(kind, id, Some(&status), interval);
     }
 
-    /// The answer is for another id. If the requested id is a prefix of it, the other id exists.
-    fn learn_of_another(&mut self, id: &Id, other: &Id, now: Instant) {
-        if other.as_str().starts_with(id.as_str()) {
-            self.ids.note_row(id);
-            self.on_id_named(other, now);
-        }
-    }
-
     /// Applies a row, unless it was requested before the id was gone.
     pub(super) fn learn_row(&mut self, kind: Kind, row: Row, interval: Interval) {
         let id = row.id.clone();
@@ -148,58 +138,34 @@ impl Guard {
     }
 
     /// Applies a change that is done to the rows, so that later answers show it.
-    pub(super) fn apply(
-        &mut self,
-        rpc: Rpc,
-        mutation: &Mutation,
-        answer: &Bytes,
-        interval: Interval,
-    ) {
-        let (began, now) = interval;
-        match (&mutation.target, rpc) {
-            (Target::NewSandbox { .. }, _) => {
-                self.made(Kind::Sandbox, mutation, answer, None, interval);
-            }
-            (Target::NewContainer { sandbox, .. }, _) => {
-                self.made(Kind::Container, mutation, answer, Some(sandbox), interval);
-            }
-            (Target::Existing(Kind::Sandbox, id), Rpc::RemovePodSandbox) => {
-                self.rows.sandboxes.remove(id, now);
-                for container in self.containers_of(id) {
-                    self.rows.containers.remove(&container, now);
-                }
-            }
-            (Target::Existing(Kind::Sandbox, id), _) => {
-                self.rows.sandboxes.changed(id, now);
-                self.reads.invalidate(Kind::Sandbox, id);
-                for container in self.containers_of(id) {
-                    self.rows.containers.changed(&container, now);
-                    self.reads.invalidate(Kind::Container, &container);
-                }
-            }
-            (Target::Existing(kind, id), Rpc::RemoveContainer) => {
-                self.rows[*kind].remove(id, now);
-            }
-            (Target::Existing(kind, id), _) => {
-                if mutation.starts {
-                    // It is running, or has exited since.
-                    self.rows.containers.set_state(id, RUNNING, (began, now));
-                    self.rows.containers.started(id, now);
-                }
-                self.rows[*kind].changed(id, now);
-                self.reads.invalidate(*kind, id);
-            }
+    pub(super) fn apply(&mut self, mutation: &Mutation, answer: &Bytes, interval: Interval) {
+        let now = interval.1;
+        let Target::Existing(kind, id) = &mutation.target else {
+            return self.apply_creation(mutation, answer, interval);
+        };
+        let containers = self.containers_of(*kind, id).into_iter();
+        let changed = containers.map(|id| (Kind::Container, id));
+        let changed = changed.chain([(*kind, id.clone())]);
+        if let Rpc::RemovePodSandbox | Rpc::RemoveContainer = mutation.rpc {
+            return changed.for_each(|(kind, id)| self.rows[kind].remove(&id, now));
+        }
+        if mutation.rpc == Rpc::StartContainer {
+            // It is running, or has exited since.
+            self.rows.containers.set_state(id, RUNNING, interval);
+            self.rows.containers.started(id, now);
+        }
+        for (kind, id) in changed {
+            self.rows[kind].changed(&id, now);
+            self.reads.invalidate(kind, &id);
         }
     }
 
-    fn made(
-        &mut self,
-        kind: Kind,
-        mutation: &Mutation,
-        answer: &Bytes,
-        sandbox: Option<&Id>,
-        interval: Interval,
-    ) {
+    /// Applies the creation of a sandbox or a container.
+    fn apply_creation(&mut self, mutation: &Mutation, answer: &Bytes, interval: Interval) {
+        let (kind, sandbox) = match &mutation.target {
+            Target::NewContainer { sandbox, .. } => (Kind::Container, Some(sandbox)),
+            Target::NewSandbox { .. } | Target::Existing(..) => (Kind::Sandbox, None),
+        };
         let id = id_of(answer);
         // The request may have a prefix of the sandbox's id, which only the runtime can resolve.
         if let (Some(id), Some(sandbox)) = (&id, sandbox)
@@ -227,26 +193,24 @@ impl Guard {
         }
     }
 
-    fn containers_of(&self, sandbox: &Id) -> Vec<Id> {
+    /// The containers in a sandbox; none for a container.
+    fn containers_of(&self, kind: Kind, id: &Id) -> Vec<Id> {
+        let is_in_it =
+            |known: &Known| kind == Kind::Sandbox && known.row.sandbox.as_ref() == Some(id);
         let rows = self.rows.containers.iter();
-        let of = rows.filter(|(_, known)| known.row.sandbox.as_ref() == Some(sandbox));
-        of.map(|(id, _)| id.clone()).collect()
-    }
-
-    /// A pod was restored, or may have been. Only a list shows which containers it has.
-    pub(super) fn on_restored(&mut self, now: Instant) {
-        for kind in Kind::BOTH {
-            self.ids.note_unshown(kind, now);
-        }
+        let in_it = rows.filter(|(_, known)| is_in_it(known));
+        in_it.map(|(id, _)| id.clone()).collect()
     }
 
     /// A mutation was cancelled by its caller, or its connection was lost: it may be done or not.
     pub(super) fn on_unknown_end(&mut self, mutation: &Mutation, now: Instant) {
         match &mutation.target {
+            Target::Existing(_, id) if mutation.rpc == Rpc::StartContainer => {
+                self.rows.containers.started(id, now);
+            }
+            Target::Existing(kind, id) => self.rows[*kind].changed(id, now),
             Target::NewSandbox { .. } => self.ids.note_unshown(Kind::Sandbox, now),
             Target::NewContainer { .. } => self.ids.note_unshown(Kind::Container, now),
-            Target::Existing(_, id) if mutation.starts => self.rows.containers.started(id, now),
-            Target::Existing(kind, id) => self.rows[*kind].changed(id, now),
         }
     }
 

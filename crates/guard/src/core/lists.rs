@@ -10,7 +10,6 @@ use std::time::Duration;
 
 use base::id::Id;
 use bytes::Bytes;
-use cri::Rpc;
 use tokio::time::Instant;
 
 use super::fault::{Fault, State};
@@ -18,7 +17,7 @@ use super::known::{Interval, Known};
 use super::served::Served;
 use super::usual::Usual;
 use super::{
-    Action, CallId, Caller, Guard, Mode, Outcome, Purpose, Reply, RuntimeCallId, Settings,
+    Action, Call, CallId, Caller, Guard, Mode, Outcome, Purpose, Reply, RuntimeCallId, Settings,
 };
 use crate::wire::Kind;
 use crate::wire::filter::Filter;
@@ -44,13 +43,13 @@ pub(super) struct Lists {
     pub(super) state: State,
     pub(super) served: Served,
     /// The outstanding lists.
-    real: BTreeMap<RuntimeCallId, Real>,
-    waiting: Vec<Waiting>,
+    outstanding: BTreeMap<RuntimeCallId, OutstandingList>,
+    waiting: Vec<ListCall>,
     /// When the guard may next request a complete list of its own.
     next_own: Option<Instant>,
     /// How long the last complete lists took, without those that a stuck container delayed.
     usual: Usual,
-    /// When the last of these was answered.
+    /// When the last of these lists was answered.
     learned: Option<Instant>,
     /// When the newest answered complete list was requested.
     complete: Option<Instant>,
@@ -61,35 +60,28 @@ pub(super) struct Lists {
 
 /// An outstanding list.
 #[derive(Clone, Debug)]
-struct Real {
+struct OutstandingList {
     requested: Instant,
     filter: Filter,
 }
 
-/// A call of a list.
+/// A caller's list.
 #[derive(Clone, Debug)]
-pub(super) struct Called {
-    pub(super) call: CallId,
-    pub(super) rpc: Rpc,
+pub(super) struct ListCall {
+    call: Call,
     pub(super) filter: Filter,
-    pub(super) requested: Instant,
-    pub(super) from: Caller,
-}
-
-impl Called {
-    /// Whether it is a list that a kubelet's PLEG may have requested.
-    pub(super) fn is_relist(&self) -> bool {
-        self.from == Caller::Client && self.filter.is_whole()
-    }
-}
-
-#[derive(Clone, Debug)]
-struct Waiting {
-    called: Called,
+    requested: Instant,
     /// The call that was passed on for this caller.
-    real: Option<RuntimeCallId>,
+    passed_as: Option<RuntimeCallId>,
     /// The id at which the last check stopped; the rows before it were known then.
     known_to: Option<Id>,
+}
+
+impl ListCall {
+    /// Whether it is a list that a kubelet's PLEG may have requested.
+    pub(super) fn is_relist(&self) -> bool {
+        self.call.from == Caller::Client && self.filter.is_whole()
+    }
 }
 
 impl Lists {
@@ -102,8 +94,7 @@ impl Lists {
     /// that were delayed together only one counts.
     fn learn_time(&mut self, (requested, answered): Interval) {
         if self.stuck < Some(requested) && self.learned <= Some(requested) {
-            self.usual
-                .learn(answered.saturating_duration_since(requested));
+            self.usual.learn(answered.duration_since(requested));
             self.learned = Some(answered);
         }
     }
@@ -112,12 +103,6 @@ impl Lists {
     pub(super) fn has_answered(&self) -> bool {
         let begun = self.state.guarding_since();
         begun.is_some_and(|begun| self.served.has_answered_since(begun))
-    }
-
-    /// Continues a fault during which an earlier guard process ended. Its limit does not start again, and
-    /// lists are answered before they are overdue again.
-    pub(super) fn resume_fault(&mut self, since: Instant, now: Instant) {
-        self.state = State::guarding(since, now);
     }
 
     /// The runtime's next process begins without a fault.
@@ -130,8 +115,8 @@ impl Lists {
     /// Whether a caller that the guard may answer has waited for longer than an answer takes.
     pub(super) fn keeps_waiting(&self, settings: &Settings, now: Instant) -> bool {
         let longest = settings.list_overdue + NEXT_LIST_AFTER;
-        let mut waiting = self.waiting.iter().map(|it| &it.called);
-        waiting.any(|called| called.is_relist() && now >= called.requested + longest)
+        let mut waiting = self.waiting.iter();
+        waiting.any(|it| it.is_relist() && now >= it.requested + longest)
     }
 
     /// The caller has cancelled its call. Returns the list to cancel, if it is not needed any more.
@@ -141,25 +126,21 @@ impl Lists {
         settings: &Settings,
         now: Instant,
     ) -> Option<RuntimeCallId> {
-        let place = self.waiting.iter().position(|it| it.called.call == call)?;
-        let Waiting { called, real, .. } = self.waiting.remove(place);
-        if now >= called.requested + self.overdue_after(settings) {
-            self.served.note_refused(&called, now);
+        let place = self.waiting.iter().position(|it| it.call.id == call)?;
+        let list = self.waiting.remove(place);
+        if now >= list.requested + self.overdue_after(settings) {
+            self.served.note_refused(&list, now);
         }
-        self.drop_if_dispensable(real?)
+        self.drop_if_dispensable(list.passed_as?)
     }
 
     /// Returns the list if it is to be cancelled. While guarding, one complete list stays outstanding.
     fn drop_if_dispensable(&mut self, runtime_call: RuntimeCallId) -> Option<RuntimeCallId> {
-        let is_whole = self.real.get(&runtime_call)?.filter.is_whole();
-        let mut others = self
-            .real
-            .iter()
-            .filter(|(other, _)| **other != runtime_call);
-        let is_last = !others.any(|(_, real)| real.filter.is_whole());
-        let is_kept = self.state.guarding_since().is_some() && is_whole && is_last;
+        let is_whole = self.outstanding.get(&runtime_call)?.filter.is_whole();
+        let is_last = is_whole && self.complete_lists().count() == 1;
+        let is_kept = self.state.guarding_since().is_some() && is_last;
         (!is_kept).then(|| {
-            self.real.remove(&runtime_call);
+            self.outstanding.remove(&runtime_call);
             runtime_call
         })
     }
@@ -168,15 +149,21 @@ impl Lists {
     /// that is older than `LOST_AFTER`, a second one is requested, because the runtime may never answer
     /// that one.
     fn has_enough_complete_lists(&self, now: Instant) -> bool {
-        let whole = self.real.values().filter(|real| real.filter.is_whole());
-        let mut whole = whole.map(|real| real.requested);
-        whole.clone().any(|requested| now < requested + LOST_AFTER) || whole.nth(1).is_some()
+        let is_recent = |requested| now < requested + LOST_AFTER;
+        self.complete_lists().any(is_recent) || self.complete_lists().nth(1).is_some()
+    }
+
+    /// When each outstanding complete list was requested.
+    fn complete_lists(&self) -> impl Iterator<Item = Instant> {
+        let lists = self.outstanding.values();
+        let complete = lists.filter(|list| list.filter.is_whole());
+        complete.map(|list| list.requested)
     }
 
     /// When the oldest outstanding list was requested. A list that was requested before an answered one does
     /// not count: it hangs alone.
     pub(super) fn oldest(&self) -> Option<Instant> {
-        let requested = self.real.values().map(|real| real.requested);
+        let requested = self.outstanding.values().map(|list| list.requested);
         requested
             .filter(|requested| Some(*requested) > self.complete)
             .min()
@@ -191,70 +178,73 @@ impl Lists {
                     .is_some_and(|requested| now >= requested + half)
             }
             State::Guarding { .. } => {
-                let requested = self.served.requested();
                 let is_active = |requested| now < requested + CLIENT_ACTIVE_FOR;
-                requested.is_some_and(is_active) || !self.waiting.is_empty()
+                self.served.requested.is_some_and(is_active) || !self.waiting.is_empty()
             }
             State::LimitReached { .. } => false,
         }
     }
 
     pub(super) fn alarm(&self, settings: &Settings, now: Instant) -> Option<Instant> {
-        let oldest = self.oldest();
-        let guards = self.state.guarding_since().is_some();
         let overdue = self.overdue_after(settings);
-        let steps = [overdue / 2, overdue];
-        let steps = steps.into_iter().filter_map(|step| Some(oldest? + step));
-        let guarding = match self.state {
-            State::Guarding { since, next, .. } => [Some(since + settings.limit), Some(next)],
-            _ => [None, None],
+        let oldest = self.oldest();
+        let [probes, overdue] = [overdue / 2, overdue].map(|after| Some(oldest? + after));
+        let [limit, next, check] = match self.state {
+            State::Guarding { since, next, .. } => {
+                // A waiting list may become answerable by time alone: a status call becomes stuck.
+                let check = (!self.waiting.is_empty()).then(|| now + CHECK_EVERY);
+                [Some(since + settings.limit), Some(next), check]
+            }
+            _ => [None; 3],
         };
-        // A waiting list may become answerable by time alone: a status call becomes stuck.
-        let looks = (guards && !self.waiting.is_empty()).then(|| now + CHECK_EVERY);
-        let steps = steps.chain(guarding.into_iter().flatten());
-        let steps = steps.chain(looks).chain(self.next_own);
-        steps.filter(|time| *time > now).min()
-    }
-}
-
-impl Waiting {
-    fn new(called: Called, real: Option<RuntimeCallId>) -> Self {
-        Self {
-            called,
-            real,
-            known_to: None,
-        }
+        let times = [probes, overdue, limit, next, check, self.next_own];
+        let times = times.into_iter().flatten();
+        times.filter(|time| *time > now).min()
     }
 }
 
 impl Guard {
-    pub(super) fn on_list_called(&mut self, kind: Kind, called: Called, now: Instant) {
-        let may_be_answered = self.may_answer(called.from);
+    pub(super) fn on_list_called(&mut self, kind: Kind, call: Call, filter: Filter, now: Instant) {
+        let may_be_answered = self.may_answer(call.from);
+        let is_rehearsed = self.mode == Mode::Shadow && filter.is_whole();
+        let list = ListCall {
+            call,
+            filter,
+            requested: now,
+            passed_as: None,
+            known_to: None,
+        };
         let lists = &mut self.lists[kind];
         // If the runtime is only slow, its own list may be the first answer.
         let is_delayed_by_stuck = lists.stuck >= lists.state.guarding_since();
         if may_be_answered && lists.state.guarding_since().is_some() && is_delayed_by_stuck {
-            return lists.waiting.push(Waiting::new(called, None));
+            return lists.waiting.push(list);
         }
-        if self.mode == Mode::Shadow && called.filter.is_whole() {
+        if is_rehearsed {
             self.rehearse(kind, now);
         }
-        self.pass_list_on(kind, called, now);
+        self.pass_list_on(kind, list, now);
     }
 
-    fn pass_list_on(&mut self, kind: Kind, called: Called, now: Instant) {
-        let runtime_call = self.pass_on(Purpose::List(kind), called.call, now);
-        self.note_real(kind, runtime_call, called.filter.clone(), now);
-        let waiting = &mut self.lists[kind].waiting;
-        waiting.push(Waiting::new(called, Some(runtime_call)));
+    fn pass_list_on(&mut self, kind: Kind, mut list: ListCall, now: Instant) {
+        let runtime_call = self.pass_on(Purpose::List(kind), list.call.id, now);
+        self.note_outstanding(kind, runtime_call, list.filter.clone(), now);
+        list.passed_as = Some(runtime_call);
+        self.lists[kind].waiting.push(list);
     }
 
-    fn note_real(&mut self, kind: Kind, runtime_call: RuntimeCallId, filter: Filter, now: Instant) {
-        let real = Real {
+    fn note_outstanding(
+        &mut self,
+        kind: Kind,
+        runtime_call: RuntimeCallId,
+        filter: Filter,
+        now: Instant,
+    ) {
+        let list = OutstandingList {
             requested: now,
             filter,
         };
-        self.lists[kind].real.insert(runtime_call, real);
+        self.lists[kind].outstanding.insert(runtime_call, list);
     }
 
     /// Requests a complete list, unless enough of them are outstanding.
@@ -262,7 +252,7 @@ impl Guard {
         if !self.lists[kind].has_enough_complete_lists(now) {
             let runtime_call =
                 self.call_runtime(Purpose::List(kind), kind.list(), Bytes::new(), now);
-            self.note_real(kind, runtime_call, Filter::default(), now);
+            self.note_outstanding(kind, runtime_call, Filter::default(), now);
         }
     }
 
@@ -273,34 +263,31 @@ impl Guard {
         outcome: &Outcome,
         interval: Interval,
     ) {
-        let Some(real) = self.lists[kind].real.remove(&runtime_call) else {
+        let Some(list) = self.lists[kind].outstanding.remove(&runtime_call) else {
             return;
         };
-        let learnt = self.learn_list(kind, &real.filter, outcome, interval);
+        let is_list = self.learn_list(kind, &list.filter, outcome, interval);
         self.reads.invalidate_all(kind);
-        let waiting = &mut self.lists[kind].waiting;
-        let place = waiting.iter().position(|it| it.real == Some(runtime_call));
-        if let Some(place) = place {
-            let called = waiting.remove(place).called;
-            self.actions.push(Action::Relay(runtime_call, called.call));
-            let served = &mut self.lists[kind].served;
-            served.note_passed(&called, learnt, interval.1);
-        }
-        let took = interval.1.saturating_duration_since(interval.0);
+        let (requested, ended) = interval;
         let lists = &mut self.lists[kind];
-        if learnt && real.filter.is_whole() {
-            lists.learn_time(interval);
-            lists.complete = lists.complete.max(Some(interval.0));
+        let mut waiting = lists.waiting.iter();
+        if let Some(place) = waiting.position(|it| it.passed_as == Some(runtime_call)) {
+            let list = lists.waiting.remove(place);
+            lists.served.note_passed(&list, is_list, ended);
+            self.actions.push(Action::Relay(runtime_call, list.call.id));
         }
-        let in_time = learnt && took < lists.overdue_after(&self.settings);
-        let ended = interval.1;
+        if is_list && list.filter.is_whole() {
+            lists.learn_time(interval);
+            lists.complete = lists.complete.max(Some(requested));
+        }
+        let is_in_time = is_list && ended < requested + lists.overdue_after(&self.settings);
         match lists.state {
             State::Guarding { since, .. } if matches!(outcome, Outcome::Lost) => {
                 let last = Some(Fault { since, ended });
                 self.enter(kind, State::Passing { last }, ended);
             }
-            _ if !real.filter.is_whole() => {}
-            State::Guarding { since, .. } | State::LimitReached { since } if in_time => {
+            _ if !list.filter.is_whole() => {}
+            State::Guarding { since, .. } | State::LimitReached { since } if is_in_time => {
                 // The waiting callers are answered first. If their calls were passed on now, they would
                 // wait for another list.
                 self.answer_lists(kind, ended);
@@ -323,10 +310,9 @@ impl Guard {
         let lists = &mut self.lists[kind];
         lists.state = state;
         if lists.state.guarding_since().is_none() {
-            let is_kept_here = |it: &mut Waiting| it.real.is_none();
-            let kept: Vec<Waiting> = lists.waiting.extract_if(.., is_kept_here).collect();
-            for it in kept {
-                self.pass_list_on(kind, it.called, now);
+            let kept = lists.waiting.extract_if(.., |it| it.passed_as.is_none());
+            for list in kept.collect::<Vec<_>>() {
+                self.pass_list_on(kind, list, now);
             }
         }
     }
@@ -381,34 +367,35 @@ impl Guard {
         if lists.state.guarding_since().is_none() || lists.waiting.is_empty() {
             return;
         }
-        let waiting = std::mem::take(&mut lists.waiting);
-        for mut it in waiting {
-            let Some(list) = self.known_list(kind, &mut it, now) else {
-                self.lists[kind].waiting.push(it);
+        for mut list in std::mem::take(&mut lists.waiting) {
+            let Some(message) = self.known_list(kind, &mut list, now) else {
+                self.lists[kind].waiting.push(list);
                 continue;
             };
-            self.lists[kind].served.note_answered(&it.called, now);
             self.reads.invalidate_all(kind);
-            let reply = Reply::Message(list.into());
-            self.reply(it.called.call, it.called.rpc, reply);
             let lists = &mut self.lists[kind];
-            if let Some(runtime_call) = it.real.and_then(|real| lists.drop_if_dispensable(real)) {
+            lists.served.note_answered(&list, now);
+            let unneeded = list
+                .passed_as
+                .and_then(|passed| lists.drop_if_dispensable(passed));
+            self.reply(&list.call, Reply::Message(message.into()));
+            if let Some(runtime_call) = unneeded {
                 self.cancel(runtime_call, now);
             }
         }
     }
 
     /// The encoded list for a waiting caller, if all its rows are known.
-    fn known_list(&self, kind: Kind, it: &mut Waiting, now: Instant) -> Option<Vec<u8>> {
+    fn known_list(&self, kind: Kind, list: &mut ListCall, now: Instant) -> Option<Vec<u8>> {
         // The mode may have been switched since the caller began to wait.
-        if !self.may_answer(it.called.from) {
+        if !self.may_answer(list.call.from) {
             return None;
         }
-        let since = it.called.requested.checked_sub(MAX_AGE);
-        let since = since.unwrap_or(it.called.requested);
-        let filter = &*self.with_whole_ids(&it.called.filter);
-        let rows = self.known_rows(kind, filter, &mut it.known_to, since, now)?;
-        let in_state = |known: &&Known| it.called.filter.matches_state(&known.row);
+        let since = list.requested.checked_sub(MAX_AGE);
+        let since = since.unwrap_or(list.requested);
+        let filter = &*self.with_whole_ids(&list.filter);
+        let rows = self.known_rows(kind, filter, &mut list.known_to, since, now)?;
+        let in_state = |known: &&Known| list.filter.matches_state(&known.row);
         Some(self.rows[kind].write(rows.filter(in_state)))
     }
 }

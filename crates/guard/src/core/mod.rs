@@ -32,25 +32,24 @@
 //! ```
 //! use bytes::Bytes;
 //! use cri::Rpc;
-//! use guard::core::{Action, CallId, Caller, Guard, Input, Mode, Settings};
+//! use guard::core::{Action, Call, CallId, Caller, Guard, Input, Mode, Settings};
 //! use tokio::time::Instant;
 //!
 //! let now = Instant::now();
 //! let mut guard = Guard::new(Settings::default(), Mode::Guard, now, 1_700_000_000_000_000_000);
-//! let called = Input::Called {
-//!     call: CallId(1),
+//! let call = Call {
+//!     id: CallId(1),
 //!     rpc: Rpc::ListContainers,
 //!     request: Bytes::new(),
 //!     from: Caller::Client,
 //!     deadline: None,
 //! };
-//! let actions = guard.step(called, now);
+//! let actions = guard.step(Input::Called(call), now);
 //! let mut actions = actions.iter();
 //! assert!(actions.any(|action| matches!(action, Action::Pass(_, CallId(1)))));
 //! ```
 
 mod answerable;
-mod answers;
 mod calls;
 mod fault;
 mod figures;
@@ -65,6 +64,7 @@ mod per_kind;
 mod phase;
 mod prober;
 mod reads;
+mod reply;
 mod rows;
 mod saved;
 mod served;
@@ -76,8 +76,6 @@ mod usual;
 
 use std::collections::BTreeMap;
 
-use bytes::Bytes;
-use cri::Rpc;
 use tokio::time::Instant;
 
 use crate::wire::Kind;
@@ -86,24 +84,24 @@ use crate::wire::request::{Mutation, id_of};
 use calls::{Outstanding, Purpose};
 use figures::count;
 use ids::Ids;
-use lists::{Called, Lists};
+use lists::Lists;
 use method::Method;
 use mutations::Mutations;
 use node_calls::NodeCalls;
 use per_kind::PerKind;
 use prober::Prober;
-use reads::{Reader, Reads};
+use reads::Reads;
 use rows::Rows;
 use saved::Saved;
 use shadow::Shadow;
 use stats::Stats;
 
-pub use answers::{Failure, Reply};
 pub use figures::Figures;
 pub use method::is_intercepted;
+pub use reply::{Failure, Reply};
 pub use settings::Settings;
 pub use shadow::{Difference, Differences};
-pub use turn::{Action, CallId, Caller, HostIds, Input, Mode, Outcome, Phase, RuntimeCallId};
+pub use turn::{Action, Call, CallId, Caller, HostIds, Input, Mode, Outcome, Phase, RuntimeCallId};
 
 /// The state of the guard: what is known of the runtime, and the outstanding calls.
 #[derive(Clone, Debug)]
@@ -155,17 +153,11 @@ impl Guard {
     /// Handles one event, and returns the actions to perform, in this order.
     pub fn step(&mut self, input: Input, now: Instant) -> Vec<Action> {
         match input {
-            Input::Called {
-                call,
-                rpc,
-                request,
-                from,
-                deadline,
-            } => self.on_called(call, rpc, request, from, deadline, now),
+            Input::Called(call) => self.on_called(call, now),
             Input::Abandoned(call) => self.on_abandoned(call, now),
             Input::Answered(runtime_call, outcome) => self.on_answered(runtime_call, &outcome, now),
             Input::HostIds(ids) => self.ids.on_host_ids(ids, &self.rows, now),
-            Input::Hint(id) => self.ids.on_id_named(&id, &self.rows, now),
+            Input::Hint(id) => self.on_id_named(&id, now),
             Input::Disconnected => self.on_disconnected(now),
             Input::Mode(mode) => self.on_mode(mode, now),
             Input::Time => {}
@@ -199,73 +191,51 @@ impl Guard {
         self.is_active() && from == Caller::Client
     }
 
-    fn on_called(
-        &mut self,
-        call: CallId,
-        rpc: Rpc,
-        request: Bytes,
-        from: Caller,
-        deadline: Option<Instant>,
-        now: Instant,
-    ) {
-        match Method::of(rpc) {
+    fn on_called(&mut self, call: Call, now: Instant) {
+        let method = Method::of(call.rpc);
+        match method {
             Some(Method::List(kind)) => {
-                let lists = &mut self.lists[kind];
-                lists.served.note_request(from, now);
-                if let Some(filter) = Filter::read(kind, &request) {
-                    let called = Called {
-                        call,
-                        rpc,
-                        filter,
-                        requested: now,
-                        from,
-                    };
-                    return self.on_list_called(kind, called, now);
+                self.lists[kind].served.note_request(call.from, now);
+                if let Some(filter) = Filter::read(kind, &call.request) {
+                    return self.on_list_called(kind, call, filter, now);
                 }
             }
             Some(Method::Status(kind)) => {
-                if let Some(id) = id_of(&request) {
-                    let reader = Reader {
-                        call,
-                        from,
-                        request,
-                        until: deadline,
-                    };
-                    return self.on_read_called(kind, id, reader, now);
+                if let Some(id) = id_of(&call.request) {
+                    return self.on_read_called(kind, id, call, now);
                 }
             }
-            Some(Method::Node) => return self.on_node_called(rpc, call, from, now),
-            Some(Method::Stats) => {
-                return self.on_stats_called(rpc, request, call, from, deadline, now);
-            }
+            Some(Method::Node) => return self.on_node_called(call, now),
+            Some(Method::Stats) => return self.on_stats_called(call, now),
             Some(Method::Mutation) => {
-                if let Some(mutation) = Mutation::read(rpc, &request) {
-                    return self.on_mutation_called(rpc, mutation, call, from, now);
+                if let Some(mutation) = Mutation::read(call.rpc, &call.request) {
+                    return self.on_mutation_called(mutation, call, now);
                 }
             }
-            Some(Method::Restore) => {
-                self.pass_on(Purpose::Restore(call), call, now);
-                return;
-            }
-            None => {}
+            Some(Method::Restore) | None => {}
         }
-        // Only the runtime can read this request.
-        self.pass_on(Purpose::Other(call), call, now);
+        let purpose = match method {
+            Some(Method::Restore) => Purpose::Restore(call.id),
+            // Only the runtime can read this request.
+            _ => Purpose::Other(call.id),
+        };
+        self.pass_on(purpose, call.id, now);
     }
 
-    fn reply(&mut self, call: CallId, rpc: Rpc, reply: Reply) {
-        match reply {
-            Reply::Message(_) => count(&mut self.figures.answered, rpc),
-            Reply::Failed(_) => count(&mut self.figures.given_up, rpc),
-        }
-        self.actions.push(Action::Reply(call, reply));
+    fn reply(&mut self, call: &Call, reply: Reply) {
+        let figure = match reply {
+            Reply::Message(_) => &mut self.figures.answered,
+            Reply::Failed(_) => &mut self.figures.given_up,
+        };
+        count(figure, call.rpc);
+        self.actions.push(Action::Reply(call.id, reply));
     }
 
     /// The next connection may be to another runtime process, with other sandboxes and containers.
     fn on_disconnected(&mut self, now: Instant) {
         self.node_calls.forget();
+        self.ids.note_all_unshown(now);
         for kind in Kind::BOTH {
-            self.ids.note_unshown(kind, now);
             self.lists[kind].forget_fault();
         }
     }
@@ -303,16 +273,16 @@ impl Guard {
 
     /// When to call [`Self::step`] with [`Input::Time`], if nothing happens before.
     pub fn alarm(&self, now: Instant) -> Option<Instant> {
-        let lists = self.lists.both().into_iter();
-        let lists = lists.filter_map(|lists| lists.alarm(&self.settings, now));
+        let lists = self.lists.iter();
         lists
+            .filter_map(|lists| lists.alarm(&self.settings, now))
             .chain(self.reads.alarm(&self.settings, now))
             .chain(self.node_calls.alarm(now))
             .chain(self.mutations.alarm(now))
             .chain(self.stats.alarm(now))
             .chain(self.prober.alarm(now))
             .chain(self.ids.alarm(self.prober.ledger.has_room()))
-            .chain(self.shadows.both().into_iter().filter_map(Shadow::alarm))
+            .chain(self.shadows.iter().filter_map(Shadow::alarm))
             .filter(|time| *time > now)
             .min()
     }

@@ -20,7 +20,7 @@ use tokio::time::Instant;
 
 use super::known::Interval;
 use super::{
-    Action, CallId, Caller, Failure, Guard, Outcome, Purpose, Reply, RuntimeCallId, count,
+    Action, Call, CallId, Caller, Failure, Guard, Outcome, Purpose, Reply, RuntimeCallId, count,
 };
 use crate::wire::Kind;
 use crate::wire::request::{Mutation, Target, of_id};
@@ -47,18 +47,17 @@ pub(super) struct Mutations {
 
 #[derive(Clone, Debug)]
 struct Running {
-    rpc: Rpc,
     mutation: Mutation,
     requested: Instant,
-    /// The caller that waits; `None` once the call is completed.
-    caller: Option<(CallId, Caller)>,
+    /// The call of the caller that waits; `None` once it is completed.
+    call: Option<Call>,
     next_check: Instant,
 }
 
 impl Running {
     fn overdue_at(&self) -> Instant {
         self.requested
-            + match self.rpc {
+            + match self.mutation.rpc {
                 Rpc::RunPodSandbox | Rpc::StopPodSandbox | Rpc::RemovePodSandbox => {
                     NETWORK_OVERDUE_AFTER
                 }
@@ -66,42 +65,26 @@ impl Running {
                 _ => OVERDUE_AFTER + Duration::from_secs(self.mutation.grace_seconds.min(1 << 20)),
             }
     }
-
-    fn makes(&self) -> Option<Kind> {
-        match self.mutation.target {
-            Target::NewSandbox { .. } => Some(Kind::Sandbox),
-            Target::NewContainer { .. } => Some(Kind::Container),
-            Target::Existing(..) => None,
-        }
-    }
 }
 
 impl Mutations {
     /// The caller has cancelled its call. Returns the call to the runtime, and the change.
     pub(super) fn abandoned(&mut self, call: CallId) -> Option<(RuntimeCallId, Mutation)> {
-        let is_of_call = |it: &Running| it.caller.is_some_and(|(caller, _)| caller == call);
-        let (runtime_call, _) = self.running.iter().find(|(_, it)| is_of_call(it))?;
-        let runtime_call = *runtime_call;
+        let is_its = |it: &Running| it.call.as_ref().is_some_and(|it| it.id == call);
+        let (&runtime_call, _) = self.running.iter().find(|(_, it)| is_its(it))?;
         let it = self.running.remove(&runtime_call)?;
         Some((runtime_call, it.mutation))
     }
 
     pub(super) fn alarm(&self, now: Instant) -> Option<Instant> {
-        let waiting = self.running.values().filter(|it| it.caller.is_some());
+        let waiting = self.running.values().filter(|it| it.call.is_some());
         let times = waiting.map(|it| it.next_check);
         times.filter(|time| *time > now).min()
     }
 }
 
 impl Guard {
-    pub(super) fn on_mutation_called(
-        &mut self,
-        rpc: Rpc,
-        mut mutation: Mutation,
-        call: CallId,
-        from: Caller,
-        now: Instant,
-    ) {
+    pub(super) fn on_mutation_called(&mut self, mut mutation: Mutation, call: Call, now: Instant) {
         let prefix = match &mut mutation.target {
             Target::Existing(kind, id) => Some((*kind, id)),
             Target::NewContainer { sandbox, .. } => Some((Kind::Sandbox, sandbox)),
@@ -117,20 +100,19 @@ impl Guard {
         }
         let mut running = self.mutations.running.values();
         let is_overdue = |it: &Running| {
-            it.mutation.target == mutation.target && it.caller.is_some() && now >= it.overdue_at()
+            it.mutation.target == mutation.target && it.call.is_some() && now >= it.overdue_at()
         };
-        if self.may_answer(from) && running.any(is_overdue) {
-            count(&mut self.figures.refused, rpc);
+        if self.may_answer(call.from) && running.any(is_overdue) {
+            count(&mut self.figures.refused, call.rpc);
             let reply = Reply::Failed(Failure::MutationOverdue);
-            self.actions.push(Action::Reply(call, reply));
+            self.actions.push(Action::Reply(call.id, reply));
             return;
         }
-        let runtime_call = self.pass_on(Purpose::Mutation, call, now);
+        let runtime_call = self.pass_on(Purpose::Mutation, call.id, now);
         let running = Running {
-            rpc,
             mutation,
             requested: now,
-            caller: Some((call, from)),
+            call: Some(call),
             next_check: now + self.settings.check_completion_after,
         };
         self.mutations.running.insert(runtime_call, running);
@@ -148,7 +130,7 @@ impl Guard {
         match outcome {
             Outcome::Messages(messages) => {
                 let message = messages.first().cloned().unwrap_or_default();
-                self.apply(it.rpc, &it.mutation, &message, interval);
+                self.apply(&it.mutation, &message, interval);
             }
             // The runtime reports that the change is not done, but the state of the id may have changed.
             Outcome::Failed | Outcome::NotFound => {
@@ -160,21 +142,29 @@ impl Guard {
                 self.on_unknown_end(&it.mutation, interval.1);
             }
         }
-        if let Some((call, _)) = it.caller {
-            self.actions.push(Action::Relay(runtime_call, call));
+        if let Some(call) = it.call {
+            self.actions.push(Action::Relay(runtime_call, call.id));
         }
+    }
+
+    /// The outstanding changes that the guard may complete at `now`.
+    fn completable(&self, now: Instant) -> impl Iterator<Item = (RuntimeCallId, &Running)> {
+        let running = self.mutations.running.iter();
+        let completable = running.filter(move |(_, it)| {
+            let from = it.call.as_ref().map(|call| call.from);
+            let is_due = now >= it.requested + self.settings.check_completion_after;
+            is_due && from.is_some_and(|from| self.may_answer(from))
+        });
+        completable.map(|(runtime_call, it)| (*runtime_call, it))
     }
 
     /// Completes creations whose sandbox or container is in the rows now.
     pub(super) fn complete_creations(&mut self, now: Instant) {
-        let running = self.mutations.running.iter();
-        let is_due = |it: &Running| now >= it.requested + self.settings.check_completion_after;
-        let candidates = running.filter(|(_, it)| self.can_complete(it) && is_due(it));
-        let made = candidates.filter_map(|(runtime_call, it)| {
+        let created = self.completable(now).filter_map(|(runtime_call, it)| {
             let id = self.created_id(it)?.clone();
-            Some((*runtime_call, id, it.mutation.has_network))
+            Some((runtime_call, id, it.mutation.has_network))
         });
-        for (runtime_call, id, has_network) in made.collect::<Vec<_>>() {
+        for (runtime_call, id, has_network) in created.collect::<Vec<_>>() {
             match has_network {
                 // cri-dockerd lists a sandbox as ready before its network is set up.
                 true => self.start_read(Kind::Sandbox, &id, now),
@@ -185,33 +175,13 @@ impl Guard {
 
     /// The id that the call has created, if there is one: a new row, and ready if it is a sandbox.
     fn created_id(&self, it: &Running) -> Option<&Id> {
-        let kind = it.makes()?;
+        let kind = it.mutation.target.created()?;
         let mut rows = self.rows[kind].iter();
         let created = rows.find(|(_, known)| {
             let is_ready = kind == Kind::Container || known.row.state == READY;
-            known.is_new_since(it.requested) && is_ready && it.mutation.has_made(&known.row)
+            known.is_new_since(it.requested) && is_ready && it.mutation.has_created(&known.row)
         });
         created.map(|(id, _)| id)
-    }
-
-    /// The status of a sandbox has an address: completes the call that created the sandbox.
-    fn complete_sandbox(&mut self, id: &Id, now: Instant) {
-        let running = self.mutations.running.iter();
-        let is_due = |it: &Running| now >= it.requested + self.settings.check_completion_after;
-        let candidates = running.filter(|(_, it)| {
-            let has_network = it.mutation.has_network;
-            has_network && self.can_complete(it) && is_due(it) && self.created_id(it) == Some(id)
-        });
-        for runtime_call in candidates
-            .map(|(runtime_call, _)| *runtime_call)
-            .collect::<Vec<_>>()
-        {
-            self.complete(runtime_call, of_id(id), now);
-        }
-    }
-
-    fn can_complete(&self, it: &Running) -> bool {
-        it.caller.is_some_and(|(_, from)| self.may_answer(from))
     }
 
     /// Completes the calls that a status answer shows to be done. `status` is `None` if the runtime has no
@@ -221,33 +191,28 @@ impl Guard {
         kind: Kind,
         id: &Id,
         status: Option<&Status>,
-        interval: Interval,
+        (requested, answered): Interval,
     ) {
-        if kind == Kind::Sandbox && status.is_some_and(|status| status.has_address) {
-            self.complete_sandbox(id, interval.1);
-        }
-        let is_done = |it: &Running| {
-            if it.requested > interval.0 || it.mutation.target != Target::Existing(kind, id.clone())
-            {
-                return false;
+        let target = Target::Existing(kind, id.clone());
+        let is_done = |it: &Running| match (it.mutation.rpc, status) {
+            // The status of a sandbox with a network has an address once the network is set up.
+            (Rpc::RunPodSandbox, Some(status)) => {
+                status.has_address && it.mutation.has_network && self.created_id(it) == Some(id)
             }
-            match it.rpc {
-                Rpc::StartContainer => status.is_some_and(|status| {
-                    status.state == RUNNING || status.state == EXITED && status.was_started
-                }),
-                Rpc::RemoveContainer | Rpc::RemovePodSandbox => status.is_none(),
-                _ => false,
+            _ if it.requested > requested || it.mutation.target != target => false,
+            (Rpc::StartContainer, Some(status)) => {
+                status.state == RUNNING || status.state == EXITED && status.was_started
             }
+            (Rpc::RemoveContainer | Rpc::RemovePodSandbox, None) => true,
+            _ => false,
         };
-        let running = self.mutations.running.iter();
-        let done = running.filter(|(_, it)| {
-            self.can_complete(it)
-                && interval.1 >= it.requested + self.settings.check_completion_after
-                && is_done(it)
+        let done = self.completable(answered).filter(|(_, it)| is_done(it));
+        let done = done.map(|(runtime_call, it)| match it.mutation.target.created() {
+            Some(_) => (runtime_call, of_id(id)),
+            None => (runtime_call, Bytes::new()),
         });
-        let done: Vec<RuntimeCallId> = done.map(|(runtime_call, _)| *runtime_call).collect();
-        for runtime_call in done {
-            self.complete(runtime_call, Bytes::new(), interval.1);
+        for (runtime_call, answer) in done.collect::<Vec<_>>() {
+            self.complete(runtime_call, answer, answered);
         }
     }
 
@@ -265,17 +230,15 @@ impl Guard {
 
     /// Completes a call. The call to the runtime stays outstanding until it ends by itself.
     fn complete(&mut self, runtime_call: RuntimeCallId, answer: Bytes, now: Instant) {
-        let Some(it) = self.mutations.running.get_mut(&runtime_call) else {
-            return;
-        };
-        let Some((call, _)) = it.caller.take() else {
-            return;
-        };
-        let (rpc, mutation, requested) = (it.rpc, it.mutation.clone(), it.requested);
-        count(&mut self.figures.completed, rpc);
-        self.apply(rpc, &mutation, &answer, (requested, now));
-        self.actions
-            .push(Action::Reply(call, Reply::Message(answer)));
+        if let Some(it) = self.mutations.running.get_mut(&runtime_call)
+            && let Some(call) = it.call.take()
+        {
+            let (mutation, interval) = (it.mutation.clone(), (it.requested, now));
+            count(&mut self.figures.completed, call.rpc);
+            self.apply(&mutation, &answer, interval);
+            let reply = Reply::Message(answer);
+            self.actions.push(Action::Reply(call.id, reply));
+        }
     }
 
     /// Checks whether outstanding changes are done.
@@ -285,11 +248,11 @@ impl Guard {
         }
         let running = self.mutations.running.values_mut();
         let due = running.filter_map(|it| {
-            let of_client = it.caller.is_some_and(|(_, from)| from == Caller::Client);
-            let is_due = of_client && now >= it.next_check;
-            is_due.then(|| {
+            let call = it.call.as_ref();
+            let is_of_client = call.is_some_and(|call| call.from == Caller::Client);
+            (is_of_client && now >= it.next_check).then(|| {
                 it.next_check = now + CHECK_INTERVAL;
-                (it.rpc, it.mutation.target.clone())
+                (it.mutation.rpc, it.mutation.target.clone())
             })
         });
         let due: Vec<(Rpc, Target)> = due.collect();
@@ -298,20 +261,17 @@ impl Guard {
             self.complete_creations(now);
         }
         for (rpc, target) in due {
-            match (rpc, target) {
-                (
-                    Rpc::StartContainer | Rpc::RemoveContainer | Rpc::RemovePodSandbox,
-                    Target::Existing(kind, id),
-                ) => self.start_read(kind, &id, now),
-                (_, Target::NewSandbox { .. }) => {
-                    self.request_complete_list(Kind::Sandbox, now);
-                    self.ids.request_host_ids_soon();
-                }
-                (_, Target::NewContainer { .. }) => {
-                    self.request_complete_list(Kind::Container, now);
-                    self.ids.request_host_ids_soon();
-                }
-                _ => {}
+            if let Some(kind) = target.created() {
+                self.request_complete_list(kind, now);
+                self.ids.request_host_ids_soon();
+            }
+            if let Target::Existing(kind, id) = target
+                && matches!(
+                    rpc,
+                    Rpc::StartContainer | Rpc::RemoveContainer | Rpc::RemovePodSandbox
+                )
+            {
+                self.start_read(kind, &id, now);
             }
         }
     }

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use cri::Rpc;
 use tokio::time::Instant;
 
-use super::{Action, CallId, Caller, Guard, Outcome, Purpose, Reply, RuntimeCallId};
+use super::{Action, Call, CallId, Caller, Guard, Outcome, Purpose, Reply, RuntimeCallId};
 
 /// The answers to these calls depend on the process alone, not on the request.
 const NODE_CALLS: [Rpc; 2] = [Rpc::Version, Rpc::RuntimeConfig];
@@ -36,7 +36,8 @@ pub(super) struct NodeCalls {
 struct NodeCall {
     rpc: Rpc,
     sent: Instant,
-    caller: Option<(CallId, Caller)>,
+    /// The call of the caller that waits.
+    call: Option<Call>,
 }
 
 impl NodeCall {
@@ -53,22 +54,17 @@ impl NodeCalls {
 
     /// The caller has gone. Returns the call that was made for it.
     pub(super) fn abandoned(&mut self, call: CallId) -> Option<RuntimeCallId> {
-        let is_its = |it: &NodeCall| it.caller.is_some_and(|(caller, _)| caller == call);
-        let found = self.outstanding.iter().find(|(_, it)| is_its(it));
-        let runtime_call = *found?.0;
+        let is_its = |it: &NodeCall| it.call.as_ref().is_some_and(|it| it.id == call);
+        let mut outstanding = self.outstanding.iter();
+        let (&runtime_call, _) = outstanding.find(|(_, it)| is_its(it))?;
         self.outstanding.remove(&runtime_call);
         Some(runtime_call)
     }
 
     pub(super) fn alarm(&self, now: Instant) -> Option<Instant> {
-        let waiting = self.outstanding.values().filter(|it| it.caller.is_some());
+        let waiting = self.outstanding.values().filter(|it| it.call.is_some());
         let times = waiting.map(|it| it.sent + OVERDUE_AFTER);
         times.chain(self.next).filter(|time| *time > now).min()
-    }
-
-    /// The last message of the connected process.
-    fn last(&self, rpc: Rpc) -> Option<&Bytes> {
-        self.answers.get(&rpc)?.as_ref()
     }
 
     fn is_outstanding(&self, rpc: Rpc) -> bool {
@@ -77,28 +73,28 @@ impl NodeCalls {
 }
 
 impl Guard {
-    pub(super) fn on_node_called(&mut self, rpc: Rpc, call: CallId, from: Caller, now: Instant) {
+    pub(super) fn on_node_called(&mut self, call: Call, now: Instant) {
         let mut outstanding = self.node_calls.outstanding.values();
-        if outstanding.any(|it| it.rpc == rpc && it.is_overdue(now))
-            && self.may_answer(from)
-            && let Some(last) = self.node_calls.last(rpc)
+        if outstanding.any(|it| it.rpc == call.rpc && it.is_overdue(now))
+            && self.may_answer(call.from)
+            && let Some(Some(last)) = self.node_calls.answers.get(&call.rpc)
         {
             let reply = Reply::Message(last.clone());
-            return self.reply(call, rpc, reply);
+            return self.reply(&call, reply);
         }
-        let runtime_call = self.pass_on(Purpose::NodeCall(rpc), call, now);
-        self.note_node_call(runtime_call, rpc, Some((call, from)), now);
+        let runtime_call = self.pass_on(Purpose::NodeCall(call.rpc), call.id, now);
+        self.note_node_call(runtime_call, call.rpc, Some(call), now);
     }
 
     fn note_node_call(
         &mut self,
         runtime_call: RuntimeCallId,
         rpc: Rpc,
-        caller: Option<(CallId, Caller)>,
+        call: Option<Call>,
         now: Instant,
     ) {
         let sent = now;
-        let call = NodeCall { rpc, sent, caller };
+        let call = NodeCall { rpc, sent, call };
         self.node_calls.outstanding.insert(runtime_call, call);
     }
 
@@ -107,18 +103,14 @@ impl Guard {
             return;
         };
         let answers = &mut self.node_calls.answers;
-        match outcome {
-            Outcome::Messages(messages) if messages.len() == 1 => {
-                answers.insert(it.rpc, messages.first().cloned());
-            }
+        if let Some(message) = outcome.message() {
+            answers.insert(it.rpc, Some(message.clone()));
+        } else if !matches!(outcome, Outcome::GivenUp | Outcome::Lost) {
             // `RuntimeConfig` is unknown to old runtimes: requesting it again would not help.
-            Outcome::Messages(_) | Outcome::Undecodable | Outcome::NotFound | Outcome::Failed => {
-                answers.entry(it.rpc).or_default();
-            }
-            Outcome::GivenUp | Outcome::Lost => {}
+            answers.entry(it.rpc).or_default();
         }
-        if let Some((call, _)) = it.caller {
-            self.actions.push(Action::Relay(runtime_call, call));
+        if let Some(call) = it.call {
+            self.actions.push(Action::Relay(runtime_call, call.id));
         }
     }
 
@@ -132,21 +124,17 @@ impl Guard {
             return;
         }
         let mut answered = Vec::new();
-        let NodeCalls {
-            answers,
-            outstanding,
-            ..
-        } = &mut self.node_calls;
-        for it in outstanding.values_mut().filter(|it| it.is_overdue(now)) {
-            if let Some((call, Caller::Client)) = it.caller
-                && let Some(Some(last)) = answers.get(&it.rpc)
+        let outstanding = self.node_calls.outstanding.values_mut();
+        for it in outstanding.filter(|it| it.is_overdue(now)) {
+            let is_client = |call: &mut Call| call.from == Caller::Client;
+            if let Some(Some(last)) = self.node_calls.answers.get(&it.rpc)
+                && let Some(call) = it.call.take_if(is_client)
             {
-                it.caller = None;
-                answered.push((call, it.rpc, last.clone()));
+                answered.push((call, last.clone()));
             }
         }
-        for (call, rpc, message) in answered {
-            self.reply(call, rpc, Reply::Message(message));
+        for (call, message) in answered {
+            self.reply(&call, Reply::Message(message));
         }
     }
 

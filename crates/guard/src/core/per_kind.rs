@@ -21,8 +21,8 @@ impl<T> PerKind<T> {
     }
 
     /// Both values.
-    pub(super) fn both(&self) -> [&T; 2] {
-        [&self.sandboxes, &self.containers]
+    pub(super) fn iter(&self) -> std::array::IntoIter<&T, 2> {
+        [&self.sandboxes, &self.containers].into_iter()
     }
 }
 

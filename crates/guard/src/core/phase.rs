@@ -16,39 +16,29 @@ const POD_UID: &str = "io.kubernetes.pod.uid";
 impl Guard {
     /// When a kubelet last received lists of both kinds, from the runtime or from the guard.
     pub fn listed(&self) -> Option<Instant> {
-        self.of_both_lists(|lists| lists.served.listed())
+        self.of_both_lists(|lists| lists.served.listed)
     }
 
     /// When a kubelet last requested lists of both kinds, whether they were answered or not.
     pub fn last_requested(&self) -> Option<Instant> {
-        self.of_both_lists(|lists| lists.served.requested())
+        self.of_both_lists(|lists| lists.served.requested)
     }
 
     fn of_both_lists(&self, time: impl Fn(&Lists) -> Option<Instant>) -> Option<Instant> {
-        let [sandboxes, containers] = self.lists.both().map(time);
-        Some(sandboxes?.min(containers?))
+        Some(time(&self.lists.sandboxes)?.min(time(&self.lists.containers)?))
     }
 
     /// How the guard handles lists now.
     pub fn phase(&self, now: Instant) -> Phase {
         match self.guarding_since() {
             _ if self.is_limit_reached() => Phase::LimitReached,
-            Some(since) if self.is_unresponsive(now) => Phase::Unresponsive { since },
-            Some(since)
-                if self
-                    .lists
-                    .both()
-                    .into_iter()
-                    .any(|lists| lists.served.refuses()) =>
-            {
-                Phase::Refusing { since }
+            Some(since) if self.is_unresponsive(now) => Phase::Unresponsive(since),
+            Some(since) if self.lists.iter().any(|it| it.served.refuses()) => {
+                Phase::Refusing(since)
             }
-            Some(since) if self.has_answered(now) => Phase::Guarding { since },
-            Some(since) => Phase::Waiting { since },
-            None if self.refuses_unknown() => {
-                let (since, _) = self.started;
-                Phase::Refusing { since }
-            }
+            Some(since) if self.has_answered(now) => Phase::Guarding(since),
+            Some(since) => Phase::Waiting(since),
+            None if self.refuses_unknown() => Phase::Refusing(self.started.0),
             None => Phase::Passing,
         }
     }
@@ -57,24 +47,20 @@ impl Guard {
     /// of an id never change: a call that is in `known` is returned as it is there.
     pub fn stuck(&self, known: &[OutstandingCall]) -> Vec<OutstandingCall> {
         let stuck = self.prober.ledger.stuck(|_| true);
-        let named = stuck.filter(|call| call.about.id.is_some()).map(|call| {
-            let mut known = known.iter();
-            let same_id = known.find(|known| known.about.id == call.about.id);
-            match same_id.filter(|known| known.since == call.since) {
-                Some(known) => known.clone(),
-                None => self.named(call),
+        let named = stuck.filter_map(|mut call| {
+            let id = call.about.id.as_ref()?;
+            let is_same =
+                |it: &&OutstandingCall| it.about.id.as_ref() == Some(id) && it.since == call.since;
+            if let Some(known) = known.iter().find(is_same) {
+                return Some(known.clone());
             }
+            if let Some((container, pod)) = self.name_of(id) {
+                call.about.container = container;
+                call.about.pod = Some(pod);
+            }
+            Some(call)
         });
         named.collect()
-    }
-
-    fn named(&self, mut call: OutstandingCall) -> OutstandingCall {
-        let name = call.about.id.as_ref().and_then(|id| self.name_of(id));
-        if let Some((container, pod)) = name {
-            call.about.container = container;
-            call.about.pod = Some(pod);
-        }
-        call
     }
 
     /// The pod of an id, and the container's name if the id is a container's.
@@ -93,14 +79,14 @@ impl Guard {
 
     /// Since when lists of at least one kind are answered from the rows, if they are.
     pub(super) fn guarding_since(&self) -> Option<Instant> {
-        let lists = self.lists.both().into_iter();
+        let lists = self.lists.iter();
         lists.filter_map(|lists| lists.state.guarding_since()).min()
     }
 
     /// Whether no call has been answered for the time after which a list is overdue.
     fn is_unresponsive(&self, now: Instant) -> bool {
         let ledger = &self.prober.ledger;
-        let lists = self.lists.both().into_iter().filter_map(Lists::oldest);
+        let lists = self.lists.iter().filter_map(Lists::oldest);
         let lists = lists.filter(|requested| !ledger.has_answered_since(*requested));
         let since = lists.chain(ledger.unresponsive_since()).min();
         let since = since.map(|since| since.max(ledger.last_answer()));
@@ -121,16 +107,14 @@ impl Guard {
     /// Whether lists are answered from the rows: at least one was during this fault, and no caller waits
     /// for longer than an answer takes.
     fn has_answered(&self, now: Instant) -> bool {
-        let mut lists = self.lists.both().into_iter();
+        let mut lists = self.lists.iter();
         let keeps_waiting = |lists: &Lists| lists.keeps_waiting(&self.settings, now);
         lists.clone().any(Lists::has_answered) && !lists.any(keeps_waiting)
     }
 
     /// Whether the guard answered during one fault for longer than the limit: every call is passed on.
     pub(super) fn is_limit_reached(&self) -> bool {
-        self.lists
-            .both()
-            .into_iter()
-            .any(|lists| lists.state.is_limit_reached())
+        let mut lists = self.lists.iter();
+        lists.any(|lists| lists.state.is_limit_reached())
     }
 }

@@ -99,18 +99,10 @@ impl Prober {
     }
 
     pub(super) fn alarm(&self, now: Instant) -> Option<Instant> {
-        let waits = self
-            .queues
-            .both()
-            .into_iter()
-            .any(|queue| !queue.ids.is_empty());
-        let refresh = self
-            .queues
-            .both()
-            .into_iter()
-            .filter_map(|queue| queue.begun);
+        let waits = self.queues.iter().any(|queue| !queue.ids.is_empty());
         let next = (waits && self.ledger.has_room()).then_some(self.next);
-        refresh
+        let begun = self.queues.iter().filter_map(|queue| queue.begun);
+        begun
             .map(|begun| begun + SWEEP_INTERVAL)
             .chain(next)
             .chain(self.ledger.alarm(now))
@@ -118,7 +110,7 @@ impl Prober {
             .min()
     }
 
-    /// The next id of the sweep that began first, so that neither kind waits for ever.
+    /// The next id of the sweep that began first, so that neither kind waits forever.
     fn pop(&mut self) -> Option<(Kind, Id)> {
         let kinds = Kind::BOTH.into_iter();
         let waiting = kinds.filter(|kind| !self.queues[*kind].ids.is_empty());
@@ -197,21 +189,18 @@ impl Guard {
     fn refill(&mut self, kind: Kind, wants: bool, now: Instant) {
         let queue = &mut self.prober.queues[kind];
         if !wants {
-            queue.ids.clear();
-            queue.begun = None;
+            *queue = Queue::default();
             return;
         }
-        if !queue.ids.is_empty()
-            || queue
+        if queue.ids.is_empty()
+            && queue
                 .begun
-                .is_some_and(|begun| now < begun + SWEEP_INTERVAL)
+                .is_none_or(|begun| now >= begun + SWEEP_INTERVAL)
         {
-            return;
+            let rows = self.rows[kind].iter();
+            let old = rows.filter(|(_, known)| known.age(now) >= SWEEP_INTERVAL / 2);
+            queue.ids = old.map(|(id, _)| id.clone()).collect();
+            queue.begun = Some(now);
         }
-        let old = self.rows[kind]
-            .iter()
-            .filter(|(_, known)| known.age(now) >= SWEEP_INTERVAL / 2);
-        queue.ids = old.map(|(id, _)| id.clone()).collect();
-        queue.begun = Some(now);
     }
 }

@@ -23,10 +23,11 @@ use super::known::Interval;
 use super::per_kind::PerKind;
 use super::usual::Usual;
 use super::{
-    Action, CallId, Caller, Failure, Guard, Outcome, Purpose, Reply, RuntimeCallId, Settings,
+    Action, Call, CallId, Caller, Failure, Guard, Mode, Outcome, Purpose, Reply, RuntimeCallId,
+    Settings,
 };
 use crate::wire::Kind;
-use crate::wire::request::{of_id, verbose_of};
+use crate::wire::request::status_of;
 
 /// How often overdue reads are checked.
 const CHECK_EVERY: Duration = Duration::from_millis(500);
@@ -47,24 +48,14 @@ struct Read {
     requested: Instant,
     /// The caller whose request was passed on, and its deadline, which the runtime knows.
     first_caller: Option<(CallId, Option<Instant>)>,
-    /// The callers that receive the answer.
-    callers: Vec<Reader>,
-    /// The callers whose calls are passed on once this read has ended.
-    queued: Vec<Reader>,
+    /// The calls whose callers receive the answer.
+    shared_by: Vec<Call>,
+    /// The calls that are passed on once this read has ended.
+    queued: Vec<Call>,
     /// Whether the guard itself needs the answer.
     is_ours: bool,
     /// Whether a newer state of the id may have been reported since this was requested.
     is_stale: bool,
-}
-
-/// A call for the status of one id.
-#[derive(Clone, Debug)]
-pub(super) struct Reader {
-    pub(super) call: CallId,
-    pub(super) from: Caller,
-    pub(super) request: Bytes,
-    /// The deadline of the caller, if it has one.
-    pub(super) until: Option<Instant>,
 }
 
 impl Read {
@@ -75,37 +66,39 @@ impl Read {
             request,
             requested: now,
             first_caller: None,
-            callers: Vec::new(),
+            shared_by: Vec::new(),
             queued: Vec::new(),
             is_ours: false,
             is_stale: false,
         }
     }
 
+    fn is_for(&self, kind: Kind, id: &Id) -> bool {
+        self.kind == kind && self.id == *id
+    }
+
     fn key(&self) -> Key {
         (self.kind.status(), Some(self.id.clone()))
     }
 
-    /// Whether a caller with the deadline `until` may share this read: the read does not end before that
-    /// deadline, or not before it counts as stuck.
-    fn may_be_shared_until(&self, until: Option<Instant>, stuck: Instant) -> bool {
+    /// Whether a call with this deadline may share this read: the read does not end before that deadline, or
+    /// not before it counts as stuck.
+    fn may_be_shared_until(&self, deadline: Option<Instant>, stuck: Instant) -> bool {
         let Some((_, Some(given_up))) = self.first_caller else {
             return true;
         };
-        given_up >= stuck || until.is_some_and(|until| until <= given_up)
+        given_up >= stuck || deadline.is_some_and(|deadline| deadline <= given_up)
     }
 
-    fn is_wanted(&self) -> bool {
-        self.is_ours || !self.callers.is_empty() || !self.queued.is_empty()
+    fn has_callers(&self) -> bool {
+        !self.shared_by.is_empty() || !self.queued.is_empty()
     }
 }
 
 impl Reads {
     /// The oldest outstanding read of an id.
-    fn of(&self, kind: Kind, id: &Id) -> Option<RuntimeCallId> {
-        let mut reads = self.reads.iter();
-        let found = reads.find(|(_, read)| read.kind == kind && read.id == *id);
-        found.map(|(runtime_call, _)| *runtime_call)
+    fn get_mut(&mut self, kind: Kind, id: &Id) -> Option<&mut Read> {
+        self.reads.values_mut().find(|read| read.is_for(kind, id))
     }
 
     /// The ids whose status is outstanding.
@@ -120,13 +113,13 @@ impl Reads {
     }
 
     pub(super) fn is_outstanding(&self, kind: Kind, id: &Id) -> bool {
-        self.of(kind, id).is_some()
+        self.reads.values().any(|read| read.is_for(kind, id))
     }
 
     /// A newer state of an id was reported: reads that were requested before are not shared any more.
     pub(super) fn invalidate(&mut self, kind: Kind, id: &Id) {
         let reads = self.reads.values_mut();
-        for read in reads.filter(|read| read.kind == kind && read.id == *id) {
+        for read in reads.filter(|read| read.is_for(kind, id)) {
             read.is_stale = true;
         }
     }
@@ -140,63 +133,51 @@ impl Reads {
 
     /// The caller has cancelled its call. Returns the read to cancel, if it is not needed any more.
     pub(super) fn abandoned(&mut self, call: CallId) -> Option<RuntimeCallId> {
-        let waits = |reader: &Reader| reader.call == call;
-        let (runtime_call, read) = self
-            .reads
-            .iter_mut()
-            .find(|(_, read)| read.callers.iter().any(waits) || read.queued.iter().any(waits))?;
-        read.callers.retain(|reader| !waits(reader));
-        read.queued.retain(|reader| !waits(reader));
-        if read.is_wanted() {
-            return None;
-        }
-        let runtime_call = *runtime_call;
-        self.reads.remove(&runtime_call);
-        Some(runtime_call)
+        let is_it = |waiting: &mut Call| waiting.id == call;
+        let mut reads = self.reads.iter_mut();
+        let (runtime_call, is_needed) = reads.find_map(|(runtime_call, read)| {
+            let shared = read.shared_by.extract_if(.., is_it).count();
+            let queued = read.queued.extract_if(.., is_it).count();
+            let is_needed = read.is_ours || read.has_callers();
+            (shared + queued > 0).then_some((*runtime_call, is_needed))
+        })?;
+        (!is_needed).then(|| {
+            self.reads.remove(&runtime_call);
+            runtime_call
+        })
     }
 
     pub(super) fn alarm(&self, settings: &Settings, now: Instant) -> Option<Instant> {
-        let waiting = self.reads.values();
-        let waiting = waiting.filter(|read| !read.callers.is_empty() || !read.queued.is_empty());
+        let waiting = self.reads.values().filter(|read| read.has_callers());
+        let overdue = waiting.map(|read| read.requested + settings.read_overdue);
         // The usual duration may change: then the read counts as overdue a little later.
-        let times =
-            waiting.map(|read| (read.requested + settings.read_overdue).max(now + CHECK_EVERY));
-        times.min()
+        Some(overdue.min()?.max(now + CHECK_EVERY))
     }
 }
 
 impl Guard {
-    pub(super) fn on_read_called(&mut self, kind: Kind, id: Id, reader: Reader, now: Instant) {
-        let call = reader.call;
-        let may_be_shared = self.mode == super::Mode::Guard;
-        let may_be_answered = self.may_answer(reader.from);
+    pub(super) fn on_read_called(&mut self, kind: Kind, id: Id, call: Call, now: Instant) {
+        let may_be_shared = self.mode == Mode::Guard;
+        let may_be_answered = self.may_answer(call.from);
         let overdue = self.read_overdue_after(kind);
-        let outstanding = self.reads.of(kind, &id).filter(|_| may_be_shared);
-        if let Some(read) =
-            outstanding.and_then(|runtime_call| self.reads.reads.get_mut(&runtime_call))
-        {
-            let is_stuck = self.prober.is_stuck(&read.key(), now);
-            let is_overdue = now >= read.requested + overdue;
-            if is_stuck && is_overdue && may_be_answered {
-                let reply = Reply::Failed(Failure::StatusOverdue);
-                return self.reply(call, kind.status(), reply);
+        let outstanding = self.reads.get_mut(kind, &id).filter(|_| may_be_shared);
+        if let Some(read) = outstanding {
+            if self.prober.is_stuck(&read.key(), now) {
+                if now >= read.requested + overdue && may_be_answered {
+                    return self.reply(&call, Reply::Failed(Failure::StatusOverdue));
+                }
+                return read.queued.push(call);
             }
-            if is_stuck {
-                read.queued.push(reader);
-                return;
-            }
-            let stuck = now + overdue;
-            let is_same = !read.is_stale && read.request == reader.request;
-            if is_same && read.may_be_shared_until(reader.until, stuck) {
-                read.callers.push(reader);
-                return;
+            let is_same = !read.is_stale && read.request == call.request;
+            if is_same && read.may_be_shared_until(call.deadline, now + overdue) {
+                return read.shared_by.push(call);
             }
         }
-        let runtime_call = self.pass_on(Purpose::Read(kind, id.clone()), call, now);
+        let runtime_call = self.pass_on(Purpose::Read(kind, id.clone()), call.id, now);
         let read = Read {
-            first_caller: Some((call, reader.until)),
-            callers: vec![reader.clone()],
-            ..Read::new(kind, id, reader.request, now)
+            first_caller: Some((call.id, call.deadline)),
+            shared_by: vec![call.clone()],
+            ..Read::new(kind, id, call.request, now)
         };
         self.reads.reads.insert(runtime_call, read);
     }
@@ -204,16 +185,12 @@ impl Guard {
     /// Requests the status of an id, unless it is outstanding. The request is verbose for a container that no
     /// list has shown, because only a verbose status has its sandbox.
     pub(super) fn start_read(&mut self, kind: Kind, id: &Id, now: Instant) {
-        if let Some(runtime_call) = self.reads.of(kind, id) {
-            if let Some(read) = self.reads.reads.get_mut(&runtime_call) {
-                read.is_ours = true;
-            }
+        if let Some(read) = self.reads.get_mut(kind, id) {
+            read.is_ours = true;
             return;
         }
-        let request = match kind == Kind::Container && self.rows.containers.get(id).is_none() {
-            true => verbose_of(id),
-            false => of_id(id),
-        };
+        let is_verbose = kind == Kind::Container && self.rows.containers.get(id).is_none();
+        let request = status_of(id, is_verbose);
         let purpose = Purpose::Read(kind, id.clone());
         let runtime_call = self.call_runtime(purpose, kind.status(), request.clone(), now);
         let read = Read {
@@ -232,7 +209,8 @@ impl Guard {
         let Some(read) = self.reads.reads.remove(&runtime_call) else {
             return;
         };
-        let took = interval.1.saturating_duration_since(interval.0);
+        let (requested, answered) = interval;
+        let took = answered.saturating_duration_since(requested);
         if read.is_ours {
             self.prober.note_duration(took);
         }
@@ -240,23 +218,22 @@ impl Guard {
             self.reads.usual[read.kind].learn(took);
         }
         self.learn_status(read.kind, &read.id, outcome, interval);
-        if !read.callers.is_empty() {
+        if !read.shared_by.is_empty() {
             self.reads.invalidate(read.kind, &read.id);
         }
+        let first = read.first_caller.map(|(first, _)| first);
         let mut again = read.queued;
-        for reader in read.callers {
+        for call in read.shared_by {
             // The read may have ended at the deadline of the first caller, before those of the others.
-            let is_other_caller = read
-                .first_caller
-                .is_some_and(|(first_caller, _)| first_caller != reader.call);
-            let waits_on = reader.until.is_none_or(|until| interval.1 < until);
-            match matches!(outcome, Outcome::GivenUp) && is_other_caller && waits_on {
-                true => again.push(reader),
-                false => self.actions.push(Action::Relay(runtime_call, reader.call)),
+            let is_other = first.is_some_and(|first| first != call.id);
+            let has_time = call.deadline.is_none_or(|deadline| answered < deadline);
+            match matches!(outcome, Outcome::GivenUp) && is_other && has_time {
+                true => again.push(call),
+                false => self.actions.push(Action::Relay(runtime_call, call.id)),
             }
         }
-        for reader in again {
-            self.on_read_called(read.kind, read.id.clone(), reader, interval.1);
+        for call in again {
+            self.on_read_called(read.kind, read.id.clone(), call, answered);
         }
     }
 
@@ -269,28 +246,25 @@ impl Guard {
 
     /// Ends stuck reads with an error, for the callers that the guard may answer.
     pub(super) fn advance_reads(&mut self, now: Instant) {
-        let overdue = PerKind::new(|kind| self.read_overdue_after(kind));
-        let mut given_up = Vec::new();
         if !self.is_active() {
             return;
         }
+        let overdue = PerKind::new(|kind| self.read_overdue_after(kind));
+        let mut given_up = Vec::new();
         for read in self.reads.reads.values_mut() {
-            let has_readers = !read.callers.is_empty() || !read.queued.is_empty();
-            if !has_readers || now < read.requested + overdue[read.kind] {
-                continue;
-            }
-            if self.prober.is_stuck(&read.key(), now) {
-                let is_client = |reader: &mut Reader| reader.from == Caller::Client;
-                let readers = read.callers.extract_if(.., is_client);
-                let readers = readers.chain(read.queued.extract_if(.., is_client));
-                given_up.extend(readers.map(|reader| (read.kind, reader.call)));
+            if read.has_callers()
+                && now >= read.requested + overdue[read.kind]
+                && self.prober.is_stuck(&read.key(), now)
+            {
+                let is_client = |call: &mut Call| call.from == Caller::Client;
+                given_up.extend(read.shared_by.extract_if(.., is_client));
+                given_up.extend(read.queued.extract_if(.., is_client));
                 // The read stays outstanding, so that later callers get the error at once.
                 read.is_ours = true;
             }
         }
-        for (kind, call) in given_up {
-            let reply = Reply::Failed(Failure::StatusOverdue);
-            self.reply(call, kind.status(), reply);
+        for call in given_up {
+            self.reply(&call, Reply::Failed(Failure::StatusOverdue));
         }
     }
 }

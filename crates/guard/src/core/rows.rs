@@ -48,22 +48,13 @@ pub(crate) struct Rows {
     revision: u64,
 }
 
-/// Why an id is gone.
+/// An id that is gone.
 #[derive(Clone, Debug)]
-enum Gone {
-    /// A removal of it was answered at this time.
-    Removed(Instant),
-    /// Two answers lacked it: when the second one was requested.
-    Missing(Instant),
-}
-
-impl Gone {
-    /// An answer that has the id counts if it was requested after this.
-    fn since(&self) -> Instant {
-        match self {
-            Self::Removed(since) | Self::Missing(since) => *since,
-        }
-    }
+struct Gone {
+    /// When a removal of it was answered, or when the second answer that lacked it was requested: an answer
+    /// that has it counts if it was requested after this.
+    since: Instant,
+    is_removed: bool,
 }
 
 impl Rows {
@@ -106,7 +97,7 @@ impl Rows {
 
     /// Whether it is gone because of a removal. An id that is only missing from answers may still exist.
     pub(crate) fn is_removed(&self, id: &Id) -> bool {
-        matches!(self.gone.get(id), Some(Gone::Removed(_)))
+        self.gone.get(id).is_some_and(|gone| gone.is_removed)
     }
 
     pub(crate) fn iter(&self) -> impl Iterator<Item = (&Id, &Known)> + Clone {
@@ -159,7 +150,7 @@ impl Rows {
             }
         }
         for id in gone {
-            self.miss(&id, interval.0);
+            self.note_gone(&id, interval.0, false);
         }
         for row in rows {
             self.learn(row, interval);
@@ -169,7 +160,7 @@ impl Rows {
     /// Applies a row that the runtime has reported.
     pub(crate) fn learn(&mut self, row: Row, interval: Interval) {
         if let Some(gone) = self.gone.get(&row.id) {
-            if interval.0 <= gone.since() {
+            if interval.0 <= gone.since {
                 return;
             }
             self.gone.remove(&row.id);
@@ -200,7 +191,7 @@ impl Rows {
     pub(crate) fn absent(&mut self, id: &Id, interval: Interval) {
         let known = self.known.get_mut(id);
         if known.is_some_and(|known| known.note_missing(interval)) {
-            self.miss(id, interval.0);
+            self.note_gone(id, interval.0, false);
         }
     }
 
@@ -232,22 +223,14 @@ impl Rows {
 
     /// A removal of the id was answered: a list that was requested before that may still have it.
     pub(crate) fn remove(&mut self, id: &Id, answered: Instant) {
+        self.note_gone(id, answered, true);
+    }
+
+    fn note_gone(&mut self, id: &Id, since: Instant, is_removed: bool) {
         self.revision += u64::from(self.known.remove(id).is_some());
-        self.record_gone(id, Gone::Removed(answered));
-    }
-
-    /// Two answers have lacked the id.
-    fn miss(&mut self, id: &Id, requested: Instant) {
-        if self.known.remove(id).is_some() {
-            self.revision += 1;
-            self.record_gone(id, Gone::Missing(requested));
-        }
-    }
-
-    fn record_gone(&mut self, id: &Id, gone: Gone) {
-        self.gone.insert(id.clone(), gone);
+        self.gone.insert(id.clone(), Gone { since, is_removed });
         if self.gone.len() > MAX_GONE {
-            let oldest = self.gone.iter().min_by_key(|(_, gone)| gone.since());
+            let oldest = self.gone.iter().min_by_key(|(_, gone)| gone.since);
             if let Some(oldest) = oldest.map(|(id, _)| id.clone()) {
                 self.gone.remove(&oldest);
             }
@@ -273,6 +256,16 @@ mod tests {
 
     const NOT_READY: i32 = 1;
 
+    fn row(state: i32) -> Row {
+        Row {
+            id: "it".into(),
+            state,
+            sandbox: None,
+            is_made: false,
+            bytes: Bytes::new(),
+        }
+    }
+
     struct Fixture {
         rows: Rows,
         start: Instant,
@@ -295,13 +288,7 @@ mod tests {
         }
 
         fn listed(&mut self, requested: u64, answered: u64, has_it: bool) {
-            let row = has_it.then(|| Row {
-                id: "it".into(),
-                state: RUNNING,
-                sandbox: None,
-                is_made: false,
-                bytes: Bytes::new(),
-            });
+            let row = has_it.then(|| row(RUNNING));
             let interval = self.interval(requested, answered);
             self.rows.complete(row.into_iter().collect(), interval);
         }
@@ -387,15 +374,8 @@ mod tests {
         let start = Instant::now();
         let mut rows = Rows::new(Kind::Sandbox);
         for (second, state) in [(1, NOT_READY), (2, READY)] {
-            let row = Row {
-                id: "it".into(),
-                state,
-                sandbox: None,
-                is_made: false,
-                bytes: Bytes::new(),
-            };
             let requested = start + Duration::from_secs(second);
-            rows.complete(vec![row], (requested, requested));
+            rows.complete(vec![row(state)], (requested, requested));
         }
         assert_eq!(rows.get(&"it".into()).unwrap().row.state, READY);
     }
@@ -406,14 +386,7 @@ mod tests {
         let at = |second| start + Duration::from_secs(second);
         for states in [[READY, NOT_READY], [NOT_READY, READY]] {
             let mut rows = Rows::new(Kind::Sandbox);
-            let row = Row {
-                id: "it".into(),
-                state: states[0],
-                sandbox: None,
-                is_made: false,
-                bytes: Bytes::new(),
-            };
-            rows.complete(vec![row], (at(2), at(4)));
+            rows.complete(vec![row(states[0])], (at(2), at(4)));
             rows.set_state(&"it".into(), states[1], (at(1), at(5)));
             let known = rows.get(&"it".into()).unwrap();
             assert_eq!(known.row.state, NOT_READY);

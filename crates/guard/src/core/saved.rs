@@ -12,6 +12,7 @@ use flate2::Crc;
 use tokio::time::Instant;
 
 use super::Guard;
+use super::fault::State;
 use super::per_kind::PerKind;
 use crate::wire::Kind;
 use crate::wire::row::rows_of;
@@ -86,9 +87,8 @@ impl Guard {
             with_stats: self.guarding_since().is_some() || self.stats.are_overdue(),
             faults: PerKind::new(|kind| self.lists[kind].state.fault_since()),
         };
-        let mut kinds = Kind::BOTH.into_iter();
-        let is_worth = kinds.all(|kind| self.rows[kind].complete_since().is_some());
-        if self.saved == Some(saved) || !is_worth {
+        let is_complete = self.rows.iter().all(|rows| rows.complete_since().is_some());
+        if self.saved == Some(saved) || !is_complete {
             return None;
         }
         self.saved = Some(saved);
@@ -101,7 +101,7 @@ impl Guard {
             false => Vec::new(),
         });
         let mut written = MAGIC.to_vec();
-        for fault in saved.faults.both() {
+        for fault in saved.faults.iter() {
             let lasts = |since| now.saturating_duration_since(since).as_nanos() as i64;
             let since = fault.map_or(0, |since| self.unix_nanos(now) - lasts(since));
             written.extend(since.to_be_bytes());
@@ -125,7 +125,7 @@ impl Guard {
             return false;
         };
         let Content { faults, stats, .. } = &content;
-        let rows = Kind::BOTH.map(|kind| rows_of(kind, &content.rows[kind]));
+        let rows = Kind::BOTH.map(|kind| rows_of(kind, [&content.rows[kind]]));
         let [Ok(sandboxes), Ok(containers)] = rows else {
             return false;
         };
@@ -135,7 +135,9 @@ impl Guard {
             if faults[kind] != 0 {
                 let lasts = u64::try_from(self.unix_nanos(now) - faults[kind]).unwrap_or_default();
                 let since = now.checked_sub(Duration::from_nanos(lasts)).unwrap_or(now);
-                self.lists[kind].resume_fault(since, now);
+                // An earlier process ended during the fault. The limit of the fault does not start again, and
+                // lists are answered before they are overdue again.
+                self.lists[kind].state = State::guarding(since, now);
             }
             self.stats.restore(kind, &stats[kind]);
         }

@@ -4,15 +4,15 @@
 use tokio::time::Instant;
 
 use super::Caller;
-use super::lists::Called;
+use super::lists::ListCall;
 
 /// When callers last requested and received lists.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Served {
     /// When a caller that the guard may answer last requested a list.
-    requested: Option<Instant>,
+    pub(super) requested: Option<Instant>,
     /// When such a caller last received a list, from the runtime or from the guard.
-    listed: Option<Instant>,
+    pub(super) listed: Option<Instant>,
     /// When a list was last answered from the rows.
     answered: Option<Instant>,
     /// When an answer of the runtime was last passed on, a list or an error.
@@ -30,38 +30,28 @@ impl Served {
     }
 
     /// An answer of the runtime is passed on.
-    pub(super) fn note_passed(&mut self, called: &Called, is_list: bool, now: Instant) {
-        if called.filter.is_whole() {
+    pub(super) fn note_passed(&mut self, list: &ListCall, is_list: bool, now: Instant) {
+        if list.filter.is_whole() {
             self.passed = Some(now);
         }
-        if called.is_relist() && is_list {
+        if list.is_relist() && is_list {
             self.listed = Some(now);
         }
     }
 
     /// A list is answered from the rows.
-    pub(super) fn note_answered(&mut self, called: &Called, now: Instant) {
-        if called.is_relist() {
+    pub(super) fn note_answered(&mut self, list: &ListCall, now: Instant) {
+        if list.is_relist() {
             self.answered = Some(now);
             self.listed = Some(now);
         }
     }
 
     /// A caller has cancelled an overdue list.
-    pub(super) fn note_refused(&mut self, called: &Called, now: Instant) {
-        if called.is_relist() {
+    pub(super) fn note_refused(&mut self, list: &ListCall, now: Instant) {
+        if list.is_relist() {
             self.refused = Some(now);
         }
-    }
-
-    /// When a caller that the guard may answer last requested a list.
-    pub(super) fn requested(&self) -> Option<Instant> {
-        self.requested
-    }
-
-    /// When such a caller last received a list.
-    pub(super) fn listed(&self) -> Option<Instant> {
-        self.listed
     }
 
     /// Whether a list was answered from the rows at this time or later.

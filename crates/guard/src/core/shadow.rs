@@ -19,7 +19,7 @@ use std::time::Duration;
 use base::id::Id;
 use tokio::time::Instant;
 
-use super::known::Interval;
+use super::known::{Interval, Known};
 use super::{Guard, Mode};
 use crate::wire::Kind;
 use crate::wire::filter::Filter;
@@ -70,20 +70,23 @@ enum State {
     Idle {
         next: Instant,
     },
-    Rehearsing {
-        before: States,
-        /// When the list `before` was requested.
-        before_requested: Instant,
-        /// When a kubelet requested the list that is rehearsed.
-        requested: Instant,
-        /// The first row that was not yet confirmed at the last attempt; all before it are.
-        known_to: Option<Id>,
-    },
+    Rehearsing(Rehearsal),
     Ready {
         before: States,
         ours: BTreeMap<Id, Shown>,
         at: Instant,
     },
+}
+
+#[derive(Clone, Debug)]
+struct Rehearsal {
+    before: States,
+    /// When the list `before` was requested.
+    before_requested: Instant,
+    /// When a kubelet requested the list that is rehearsed.
+    requested: Instant,
+    /// The first row that was not yet confirmed at the last attempt; all before it are.
+    known_to: Option<Id>,
 }
 
 /// A difference between a list of the guard and the lists of the runtime.
@@ -129,7 +132,7 @@ impl Shadow {
     }
 
     pub(super) fn is_rehearsing(&self) -> bool {
-        matches!(self.state, State::Rehearsing { .. })
+        matches!(self.state, State::Rehearsing(_))
     }
 
     pub(super) fn is_idle(&self) -> bool {
@@ -138,7 +141,7 @@ impl Shadow {
 
     pub(super) fn alarm(&self) -> Option<Instant> {
         match &self.state {
-            State::Rehearsing { requested, .. } => Some(*requested + REHEARSAL_TIMEOUT),
+            State::Rehearsing(it) => Some(it.requested + REHEARSAL_TIMEOUT),
             State::Idle { .. } | State::Ready { .. } => None,
         }
     }
@@ -152,12 +155,12 @@ impl Guard {
             && now >= next
             && let Some(before) = shadow.listed.take()
         {
-            shadow.state = State::Rehearsing {
+            shadow.state = State::Rehearsing(Rehearsal {
                 before: before.states(),
                 before_requested: before.interval.0,
                 requested: now,
                 known_to: None,
-            };
+            });
             // A list that was answered during the last rehearsal was not applied then.
             self.learn_all(kind, before.rows, before.interval);
         }
@@ -169,49 +172,35 @@ impl Guard {
         let next = now + self.settings.rehearse_every;
         let idle = State::Idle { next };
         let state = std::mem::replace(&mut self.shadows[kind].state, idle);
-        let after = match state {
-            State::Rehearsing { requested, .. }
-                if now >= requested + REHEARSAL_TIMEOUT || self.mode != Mode::Shadow =>
+        self.shadows[kind].state = match state {
+            State::Rehearsing(it)
+                if now >= it.requested + REHEARSAL_TIMEOUT || self.mode != Mode::Shadow =>
             {
                 return;
             }
-            State::Rehearsing {
-                before,
-                before_requested,
-                requested,
-                mut known_to,
-            } => {
+            State::Rehearsing(mut it) => {
                 // Lists are not applied during a rehearsal: each row is confirmed by a status call.
                 let filter = Filter::default();
-                let ours = self.known_rows(kind, &filter, &mut known_to, requested, now);
-                let ours = ours.map(|ours| {
-                    let shown = ours.map(|known| {
-                        let shown = Shown {
-                            state: known.row.state,
-                            may_be_in_neither: known.is_new_since(before_requested)
-                                || known.is_missing(),
-                        };
-                        (known.row.id.clone(), shown)
-                    });
-                    shown.collect()
-                });
-                match ours {
+                let ours = self.known_rows(kind, &filter, &mut it.known_to, it.requested, now);
+                let shown = |known: &Known| {
+                    let is_newer = known.is_new_since(it.before_requested);
+                    let shown = Shown {
+                        state: known.row.state,
+                        may_be_in_neither: is_newer || known.is_missing(),
+                    };
+                    (known.row.id.clone(), shown)
+                };
+                match ours.map(|ours| ours.map(shown).collect()) {
                     Some(ours) => State::Ready {
-                        before,
+                        before: it.before,
                         ours,
                         at: now,
                     },
-                    None => State::Rehearsing {
-                        before,
-                        before_requested,
-                        requested,
-                        known_to,
-                    },
+                    None => State::Rehearsing(it),
                 }
             }
             other => other,
         };
-        self.shadows[kind].state = after;
     }
 
     /// Compares a complete list of the runtime with the rehearsed one.
@@ -286,16 +275,11 @@ mod tests {
     fn shown(of: &[(&str, i32)]) -> BTreeMap<Id, Shown> {
         let may_be_in_neither = false;
         let of = listed(of).into_iter();
-        of.map(|(id, state)| {
-            (
-                id,
-                Shown {
-                    state,
-                    may_be_in_neither,
-                },
-            )
-        })
-        .collect()
+        let shown = |state| Shown {
+            state,
+            may_be_in_neither,
+        };
+        of.map(|(id, state)| (id, shown(state))).collect()
     }
 
     #[test]

@@ -21,7 +21,7 @@ use tokio::time::Instant;
 
 use super::known::Interval;
 use super::per_kind::PerKind;
-use super::{Action, CallId, Caller, Failure, Guard, Outcome, Purpose, Reply, RuntimeCallId};
+use super::{Action, Call, CallId, Caller, Failure, Guard, Outcome, Purpose, Reply, RuntimeCallId};
 use crate::wire::Kind;
 use crate::wire::request::of_id;
 use crate::wire::row::{READY, RUNNING};
@@ -70,13 +70,10 @@ struct List {
 
 #[derive(Clone, Debug)]
 struct Waiting {
-    call: CallId,
-    from: Caller,
-    rpc: Rpc,
-    request: Bytes,
+    call: Call,
+    /// From when on its time counts.
     requested: Instant,
-    /// The deadline of the caller, if it has one.
-    deadline: Option<Instant>,
+    /// The list that was passed on for this caller.
     list: Option<RuntimeCallId>,
     collecting: Option<Collecting>,
 }
@@ -84,11 +81,12 @@ struct Waiting {
 impl Waiting {
     /// Whether this caller waits for a list that an earlier caller requested and that was overdue.
     fn shares(&self, list: &List) -> bool {
-        self.list.is_none() && self.rpc == list.rpc && self.request == list.request
+        let Call { rpc, request, .. } = &self.call;
+        self.list.is_none() && *rpc == list.rpc && *request == list.request
     }
 
     fn given_up_at(&self) -> Option<Instant> {
-        self.deadline?.checked_sub(ERROR_BEFORE_DEADLINE)
+        self.call.deadline?.checked_sub(ERROR_BEFORE_DEADLINE)
     }
 }
 
@@ -139,12 +137,8 @@ impl Stats {
 
     /// Whether an overdue list is still outstanding, for which no caller waits any more.
     pub(super) fn are_overdue(&self) -> bool {
-        let has_caller = |runtime_call: &RuntimeCallId| {
-            self.waiting.iter().any(|it| it.list == Some(*runtime_call))
-        };
-        self.lists
-            .keys()
-            .any(|runtime_call| !has_caller(runtime_call))
+        let mut lists = self.lists.keys();
+        lists.any(|list| self.waiting.iter().all(|it| it.list != Some(*list)))
     }
 
     /// The last values as one list.
@@ -154,14 +148,14 @@ impl Stats {
     }
 
     /// Restores what an earlier process has written. A list that cannot be decoded is ignored.
-    pub(super) fn restore(&mut self, kind: Kind, written: &[u8]) {
-        self.last[kind] = rows_of(written).unwrap_or_default();
+    pub(super) fn restore(&mut self, kind: Kind, written: &Bytes) {
+        self.last[kind] = rows_of([written]).unwrap_or_default();
     }
 
     /// The caller has cancelled its call. Returns the list to cancel, if no other caller waits for it. An
     /// overdue list stays outstanding, so that no second one is requested.
     pub(super) fn abandoned(&mut self, call: CallId, now: Instant) -> Option<RuntimeCallId> {
-        let place = self.waiting.iter().position(|it| it.call == call)?;
+        let place = self.waiting.iter().position(|it| it.call.id == call)?;
         let runtime_call = self.waiting.remove(place).list?;
         let list = self.lists.get(&runtime_call)?;
         let is_shared = self.waiting.iter().any(|it| it.shares(list));
@@ -175,7 +169,7 @@ impl Stats {
     pub(super) fn alarm(&self, now: Instant) -> Option<Instant> {
         let waiting = self.waiting.iter().map(|it| match &it.collecting {
             Some(collecting) => collecting.until,
-            None => it.requested + self.overdue_after(it.rpc),
+            None => it.requested + self.overdue_after(it.call.rpc),
         });
         let given_up = self.waiting.iter().filter_map(Waiting::given_up_at);
         let collects = self.waiting.iter().any(|it| it.collecting.is_some());
@@ -188,48 +182,33 @@ impl Stats {
 }
 
 impl Guard {
-    pub(super) fn on_stats_called(
-        &mut self,
-        rpc: Rpc,
-        request: Bytes,
-        call: CallId,
-        from: Caller,
-        deadline: Option<Instant>,
-        now: Instant,
-    ) {
-        let overdue = self.stats.overdue_after(rpc);
+    pub(super) fn on_stats_called(&mut self, call: Call, now: Instant) {
+        let overdue = self.stats.overdue_after(call.rpc);
         let is_same = |list: &List| {
-            list.rpc == rpc && list.request == request && now >= list.requested + overdue
-        };
-        let mut waiting = Waiting {
-            call,
-            from,
-            rpc,
-            request: request.clone(),
-            requested: now,
-            deadline,
-            list: None,
-            collecting: None,
+            list.rpc == call.rpc && list.request == call.request && now >= list.requested + overdue
         };
         let is_outstanding = self.stats.lists.values().any(is_same);
-        let was_slow = self.stats.slow.contains(&rpc) && is_for_all(&waiting.request);
-        let gives_up = is_outstanding || was_slow && self.collectable(&waiting).is_some();
-        if self.may_answer(from) && gives_up {
-            // Treat it as overdue now, as the earlier list is.
-            waiting.requested = now.checked_sub(overdue).unwrap_or(now);
-        }
-        if !self.may_answer(from) || !is_outstanding {
-            let runtime_call = self.pass_on(Purpose::StatsList, call, now);
-            let requested = now;
+        let was_slow = self.stats.slow.contains(&call.rpc) && self.collectable(&call).is_some();
+        let may_answer = self.may_answer(call.from);
+        let is_overdue = may_answer && (is_outstanding || was_slow);
+        let list = (!may_answer || !is_outstanding).then(|| {
+            let runtime_call = self.pass_on(Purpose::StatsList, call.id, now);
             let list = List {
-                rpc,
-                request,
-                requested,
+                rpc: call.rpc,
+                request: call.request.clone(),
+                requested: now,
             };
             self.stats.lists.insert(runtime_call, list);
-            waiting.list = Some(runtime_call);
-        }
-        self.stats.waiting.push(waiting);
+            runtime_call
+        });
+        // If an earlier list is overdue, treat this one as overdue too.
+        let waited = if is_overdue { overdue } else { Duration::ZERO };
+        self.stats.waiting.push(Waiting {
+            call,
+            requested: now.checked_sub(waited).unwrap_or(now),
+            list,
+            collecting: None,
+        });
     }
 
     pub(super) fn on_stats_listed(
@@ -241,7 +220,8 @@ impl Guard {
         let Some(list) = self.stats.lists.remove(&runtime_call) else {
             return;
         };
-        let took = interval.1.saturating_duration_since(interval.0);
+        let (requested, answered) = interval;
+        let took = answered.saturating_duration_since(requested);
         let kind = kind_of(list.rpc);
         // A list with a filter does not show how long a complete list takes.
         let is_whole = kind.is_none() || is_for_all(&list.request);
@@ -255,10 +235,10 @@ impl Guard {
                 self.stats.usual.insert(list.rpc, took);
                 self.stats.slow.remove(&list.rpc);
             }
-            // A stream has the rows in many messages.
-            let rows: Result<Vec<_>, _> = messages.iter().map(|message| rows_of(message)).collect();
-            if let (Some(kind), Ok(rows)) = (kind, rows) {
-                self.store_stats(kind, rows.into_iter().flatten().collect());
+            if let Some(kind) = kind
+                && let Ok(rows) = rows_of(messages)
+            {
+                self.store_stats(kind, rows);
             }
         }
         let is_for = |it: &mut Waiting| it.list == Some(runtime_call) || it.shares(&list);
@@ -267,12 +247,10 @@ impl Guard {
             // The list may have ended at the deadline of its first caller. Another caller may have
             // time left.
             let is_other_caller = it.list.is_none() && matches!(outcome, Outcome::GivenUp);
-            match is_other_caller && it.deadline.is_none_or(|deadline| interval.1 < deadline) {
-                true => {
-                    let Waiting { call, from, .. } = it;
-                    self.on_stats_called(it.rpc, it.request, call, from, it.deadline, interval.1);
-                }
-                false => self.actions.push(Action::Relay(runtime_call, it.call)),
+            let has_time = it.call.deadline.is_none_or(|deadline| answered < deadline);
+            match is_other_caller && has_time {
+                true => self.on_stats_called(it.call, answered),
+                false => self.actions.push(Action::Relay(runtime_call, it.call.id)),
             }
         }
     }
@@ -289,38 +267,27 @@ impl Guard {
 
     pub(super) fn on_stats_answered(&mut self, kind: Kind, id: &Id, outcome: &Outcome) {
         self.stats.requested.remove(&(kind, id.clone()));
-        let is_there = self.rows[kind].get(id).is_some();
-        let last = &mut self.stats.last[kind];
+        let is_gone = matches!(outcome, Outcome::NotFound) && self.rows[kind].get(id).is_none();
         let is_answered = matches!(outcome, Outcome::Messages(_));
-        let (value, has_failed) = match outcome {
-            Outcome::Messages(messages) => match messages.as_slice() {
-                [message] => {
-                    last.insert(id.clone(), message.clone());
-                    (Some(message.clone()), false)
-                }
-                _ => (None, true),
-            },
-            Outcome::NotFound if !is_there => (None, false),
-            Outcome::NotFound
-            | Outcome::Undecodable
-            | Outcome::Failed
-            | Outcome::GivenUp
-            | Outcome::Lost => {
-                let last = last.get(id).cloned();
-                let has_failed = last.is_none();
-                (last, has_failed)
+        let last = &mut self.stats.last[kind];
+        let value = match outcome.message() {
+            Some(message) => {
+                last.insert(id.clone(), message.clone());
+                Some(message.clone())
             }
+            None => last.get(id).filter(|_| !is_gone && !is_answered).cloned(),
         };
         for waiting in &mut self.stats.waiting {
             if let Some(collecting) = &mut waiting.collecting
                 && collecting.kind == kind
                 && collecting.open.remove(id)
             {
+                let value = value.clone();
+                collecting.is_any_answered |= is_answered;
+                collecting.has_failed |= value.is_none() && !is_gone;
                 collecting
                     .answers
-                    .extend(value.clone().map(|value| (id.clone(), value)));
-                collecting.is_any_answered |= is_answered;
-                collecting.has_failed |= has_failed;
+                    .extend(value.map(|value| (id.clone(), value)));
             }
         }
     }
@@ -331,8 +298,8 @@ impl Guard {
         }
         for place in (0..self.stats.waiting.len()).rev() {
             let waiting = &self.stats.waiting[place];
-            let overdue = self.stats.overdue_after(waiting.rpc);
-            if waiting.from != Caller::Client || now < waiting.requested + overdue {
+            let overdue = self.stats.overdue_after(waiting.call.rpc);
+            if waiting.call.from != Caller::Client || now < waiting.requested + overdue {
                 continue;
             }
             let collected = match &waiting.collecting {
@@ -345,7 +312,7 @@ impl Guard {
                 _ if is_given_up => Some(Reply::Failed(Failure::StatsOverdue)),
                 Collected::Pending => None,
                 Collected::Restart => {
-                    let kind = self.collectable(waiting);
+                    let kind = self.collectable(&waiting.call);
                     let collecting = kind.map(|kind| self.collect(kind, now));
                     self.stats.waiting[place].collecting = collecting;
                     None
@@ -353,15 +320,15 @@ impl Guard {
             };
             if let Some(reply) = reply {
                 let waiting = self.stats.waiting.remove(place);
-                self.reply(waiting.call, waiting.rpc, reply);
+                self.reply(&waiting.call, reply);
             }
         }
         self.request_stats(now);
     }
 
     /// The kind to collect, if the list is a complete one and all ids of the kind are known.
-    fn collectable(&self, waiting: &Waiting) -> Option<Kind> {
-        let kind = kind_of(waiting.rpc).filter(|_| is_for_all(&waiting.request))?;
+    fn collectable(&self, call: &Call) -> Option<Kind> {
+        let kind = kind_of(call.rpc).filter(|_| is_for_all(&call.request))?;
         self.rows[kind].complete_since().map(|_| kind)
     }
 
@@ -406,20 +373,13 @@ impl Guard {
     /// Requests the statistics that are still to be collected, a few at a time.
     fn request_stats(&mut self, now: Instant) {
         let requested = self.stats.requested.values();
-        let busy = requested
-            .filter(|requested| now < **requested + SLOT_TIME)
-            .count();
-        let collecting = self
-            .stats
-            .waiting
-            .iter()
-            .filter_map(|it| it.collecting.as_ref());
+        let busy = requested.filter(|requested| now < **requested + SLOT_TIME);
+        let free = MAX_OUTSTANDING_CALLS.saturating_sub(busy.count());
+        let waiting = self.stats.waiting.iter();
+        let collecting = waiting.filter_map(|it| it.collecting.as_ref());
         let open = collecting.flat_map(|it| it.open.iter().map(|id| (it.kind, id.clone())));
         let next = open.filter(|key| !self.stats.requested.contains_key(key));
-        let next: BTreeSet<(Kind, Id)> = next
-            .take(MAX_OUTSTANDING_CALLS.saturating_sub(busy))
-            .collect();
-        for (kind, id) in next {
+        for (kind, id) in next.take(free).collect::<BTreeSet<_>>() {
             let purpose = Purpose::Stats(kind, id.clone());
             self.call_runtime(purpose, call_of(kind), of_id(&id), now);
             self.stats.requested.insert((kind, id), now);

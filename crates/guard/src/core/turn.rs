@@ -24,6 +24,21 @@ pub enum Caller {
     Observer,
 }
 
+/// A call of one of the methods of [`is_intercepted`](super::is_intercepted).
+#[derive(Clone, Debug)]
+pub struct Call {
+    /// Its id.
+    pub id: CallId,
+    /// Its method.
+    pub rpc: Rpc,
+    /// The message of its request.
+    pub request: Bytes,
+    /// The kind of its caller.
+    pub from: Caller,
+    /// The deadline of its caller, if it has one.
+    pub deadline: Option<Instant>,
+}
+
 /// The mode of the guard.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Mode {
@@ -36,33 +51,21 @@ pub enum Mode {
     Pass,
 }
 
-/// How the guard handles lists.
+/// How the guard handles lists, and since when.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Phase {
     /// Lists are passed on.
     #[default]
     Passing,
     /// Lists are answered from the rows.
-    Guarding {
-        /// When this began.
-        since: Instant,
-    },
-    /// Lists are overdue. No list has been answered or given up by its caller since this began.
-    Waiting {
-        /// When this began.
-        since: Instant,
-    },
+    Guarding(Instant),
+    /// Lists are overdue. No list has been answered or given up by its caller since then.
+    Waiting(Instant),
     /// Lists are overdue, and so is every other call: nothing confirms the rows.
-    Unresponsive {
-        /// When this began.
-        since: Instant,
-    },
+    Unresponsive(Instant),
     /// Lists are overdue, and the last one could not be answered: not every row in it was confirmed, or
     /// there was no complete list yet.
-    Refusing {
-        /// When this began.
-        since: Instant,
-    },
+    Refusing(Instant),
     /// Lists are overdue and passed on: the guard has answered for as long as the limit allows.
     LimitReached,
 }
@@ -70,19 +73,8 @@ pub enum Phase {
 /// An event that the core handles.
 #[derive(Clone, Debug)]
 pub enum Input {
-    /// A call of one of the methods of [`is_intercepted`](super::is_intercepted).
-    Called {
-        /// The id of the call.
-        call: CallId,
-        /// Its method.
-        rpc: Rpc,
-        /// The message of its request.
-        request: Bytes,
-        /// The kind of the caller.
-        from: Caller,
-        /// The deadline of the caller, if it has one.
-        deadline: Option<Instant>,
-    },
+    /// A call has arrived.
+    Called(Call),
     /// The caller has cancelled its call.
     Abandoned(CallId),
     /// A call to the runtime has ended.
@@ -125,6 +117,16 @@ pub enum Outcome {
     GivenUp,
     /// The connection to the runtime was lost.
     Lost,
+}
+
+impl Outcome {
+    /// The message of a successful answer that has exactly one.
+    pub(super) fn message(&self) -> Option<&Bytes> {
+        match self {
+            Self::Messages(messages) if messages.len() == 1 => messages.first(),
+            _ => None,
+        }
+    }
 }
 
 /// What the caller of the core must do. Actions are performed in the order in which they are returned.

@@ -36,9 +36,9 @@ Options:
 /// What the command line requests.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Command {
-    /// To run.
+    /// Run with these options.
     Run(Options),
-    /// To print this text.
+    /// Print this text.
     Print(String),
 }
 
@@ -173,10 +173,14 @@ fn invalid(option: &'static str, value: &str, why: impl Display) -> ArgsError {
 mod tests {
     use super::*;
 
-    fn options(words: &[&str], named: Option<&str>, present: &str) -> Result<Options, ArgsError> {
+    fn options(
+        words: &[&str],
+        from_env: Option<&str>,
+        present: &str,
+    ) -> Result<Options, ArgsError> {
         let words = words.iter().map(OsString::from);
         let is_present = |path: &Path| path == Path::new(present);
-        match read(words, named.map(str::to_owned), is_present)? {
+        match read(words, from_env.map(str::to_owned), is_present)? {
             Command::Run(options) => Ok(options),
             Command::Print(text) => panic!("{text}"),
         }
@@ -185,8 +189,8 @@ mod tests {
     #[test]
     fn a_flag_takes_precedence_over_the_environment_and_that_over_the_usual_places() {
         let crio = "/run/crio/crio.sock";
-        let runtime = |words: &[&str], named| {
-            let options = options(words, named, crio).unwrap();
+        let runtime = |words: &[&str], from_env| {
+            let options = options(words, from_env, crio).unwrap();
             options.runtime.path().display().to_string()
         };
         assert_eq!(

@@ -1,7 +1,7 @@
-//! `pleg-guard`: only a CRI endpoint between a kubelet and its runtime.
+//! `pleg-guard`: the guard as a program, without the rest of pleg.
 //!
 //! ```text
-//!   args --> door: the socket, bound or handed over by systemd --> guard: a thread of its own
+//!   args --> listen_on: the socket, bound or passed by systemd --> the guard, in its own thread
 //!                                                                      |
 //!   systemd <-- ready, and a heartbeat twice in each watchdog interval --/
 //! ```
@@ -24,11 +24,11 @@ use tokio::time::sleep;
 mod args;
 mod log;
 
-/// How long a notification of systemd may take. systemd reads it at once unless it is stuck itself.
-const NOTIFIED_WITHIN: Duration = Duration::from_secs(1);
+/// How long a notification of systemd may take. systemd normally reads it at once.
+const NOTIFY_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// How long the guard may take to stop: a kubelet waits until the next one has started.
-const STOPPED_WITHIN: Duration = Duration::from_millis(200);
+const STOP_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// Why the guard ended unexpectedly.
 #[derive(Debug, thiserror::Error)]
@@ -42,8 +42,8 @@ enum Failure {
 }
 
 fn main() -> ExitCode {
-    let named = std::env::var("CONTAINER_RUNTIME_ENDPOINT").ok();
-    let options = match args::read(std::env::args_os().skip(1), named, Path::exists) {
+    let from_env = std::env::var("CONTAINER_RUNTIME_ENDPOINT").ok();
+    let options = match args::read(std::env::args_os().skip(1), from_env, Path::exists) {
         Ok(Command::Run(options)) => options,
         Ok(Command::Print(text)) => {
             // The reader may be gone.
@@ -53,10 +53,8 @@ fn main() -> ExitCode {
         Err(error) => return failed(&error),
     };
     let log = Log::start(options.verbose);
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build();
-    let ended = match runtime {
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    let ended = match runtime.enable_all().build() {
         Ok(runtime) => {
             let ended = runtime.block_on(run(options));
             // Do not wait for threads that hang.
@@ -122,7 +120,7 @@ async fn run(options: Options) -> Result<(), Failure> {
         _ = terminated.recv() => Ok(()),
         _ = interrupted.recv() => Ok(()),
     };
-    guard.stop(STOPPED_WITHIN).await;
+    guard.stop(STOP_TIMEOUT).await;
     notify(NotifyState::Stopping).await;
     ended
 }
@@ -150,7 +148,7 @@ async fn watchdog(guard: &Handle) {
 
 async fn notify(state: NotifyState<'static>) {
     let blocking = Blocking::default();
-    let notified = blocking.run(NOTIFIED_WITHIN, move || sd_notify::notify(&[state]));
+    let notified = blocking.run(NOTIFY_TIMEOUT, move || sd_notify::notify(&[state]));
     if let Some(Err(error)) = notified.await {
         tracing::debug!("systemd cannot be notified: {error}");
     }

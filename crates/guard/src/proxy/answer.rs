@@ -147,8 +147,7 @@ impl Answer {
             let trailers = self.trailers.as_ref().and_then(|of| of.get(name));
             trailers.or(self.headers.get(name))?.to_str().ok()
         };
-        let code = field("grpc-status").and_then(|code| code.parse().ok());
-        match code {
+        match field("grpc-status").and_then(|code| code.parse().ok()) {
             Some(0) => messages_of(&self.whole()).map_or(Outcome::Undecodable, Outcome::Messages),
             Some(NOT_FOUND) => Outcome::NotFound,
             Some(UNKNOWN) if field("grpc-message").is_some_and(dockerd::is_not_found) => {
@@ -196,8 +195,7 @@ fn grpc_headers() -> HeaderMap {
 
 /// A body of these bytes without a length: the request of the client had none either.
 pub(super) fn whole(data: Bytes) -> Body {
-    let data = [data].into();
-    let trailers = None;
+    let (data, trailers) = ([data].into(), None);
     Whole { data, trailers }.boxed()
 }
 

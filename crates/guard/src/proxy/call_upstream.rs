@@ -46,10 +46,9 @@ impl CallUpstream {
             on_sent();
             Answer::read(response.await?).await
         };
-        answer.await.map_err(|error| match first.is_foreign() {
-            true => NoAnswer::NotHttp2,
-            false => error.into(),
-        })
+        answer
+            .await
+            .map_err(|error: h2::Error| first.explain(error))
     }
 }
 

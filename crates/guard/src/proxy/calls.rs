@@ -22,39 +22,11 @@ pub(super) struct Calls {
 /// A caller that waits.
 struct Waiting {
     from: Caller,
-    request: Passing,
+    /// The request until it is passed on.
+    request: Option<Request<Bytes>>,
+    /// The measurement of the added latency; `None` for a request that is not passed on at once.
+    passage: Option<Passage>,
     answer: oneshot::Sender<Answer>,
-}
-
-/// Whether the request of a caller is passed on.
-enum Passing {
-    /// The core has not decided yet.
-    Undecided(Request<Bytes>, Passage),
-    /// The guard keeps it, and may pass it on later: its latency is not measured.
-    Kept(Request<Bytes>),
-    /// It is passed on; measured if that was at once.
-    Passed(Option<Passage>),
-}
-
-impl Passing {
-    /// Marks the request as passed on, and returns it.
-    fn pass(&mut self) -> Option<Request<Bytes>> {
-        let (request, passed) = match std::mem::replace(self, Self::Passed(None)) {
-            Self::Undecided(request, passage) => (Some(request), Self::Passed(Some(passage))),
-            Self::Kept(request) => (Some(request), Self::Passed(None)),
-            passed @ Self::Passed(_) => (None, passed),
-        };
-        *self = passed;
-        request
-    }
-
-    /// Marks the request as kept, unless it is passed on.
-    fn keep(&mut self) {
-        *self = match std::mem::replace(self, Self::Passed(None)) {
-            Self::Undecided(request, _) => Self::Kept(request),
-            decided @ (Self::Kept(_) | Self::Passed(_)) => decided,
-        };
-    }
 }
 
 impl Calls {
@@ -70,30 +42,33 @@ impl Calls {
         let call = CallId(self.last);
         let waiting = Waiting {
             from,
-            request: Passing::Undecided(request, passage),
+            request: Some(request),
+            passage: Some(passage),
             answer,
         };
         self.waiting.insert(call, waiting);
         (call, receiver)
     }
 
-    /// The core has decided. A request that is not passed on yet is kept.
+    /// The core has decided. A request that is not passed on yet may be passed on later.
     pub(super) fn decided(&mut self, call: CallId) {
-        if let Some(waiting) = self.waiting.get_mut(&call) {
-            waiting.request.keep();
+        if let Some(waiting) = self.waiting.get_mut(&call)
+            && waiting.request.is_some()
+        {
+            waiting.passage = None;
         }
     }
 
     /// The request to pass on, unless the caller has left.
     pub(super) fn pass(&mut self, call: CallId) -> Option<(Request<Bytes>, Caller)> {
         let waiting = self.waiting.get_mut(&call)?;
-        Some((waiting.request.pass()?, waiting.from))
+        Some((waiting.request.take()?, waiting.from))
     }
 
     /// The request was sent to the runtime.
     pub(super) fn sent(&mut self, call: CallId) {
         if let Some(waiting) = self.waiting.get_mut(&call)
-            && let Passing::Passed(Some(passage)) = &mut waiting.request
+            && let Some(passage) = &mut waiting.passage
         {
             passage.sent();
         }
@@ -104,8 +79,8 @@ impl Calls {
         let Some(waiting) = self.waiting.remove(&call) else {
             return;
         };
-        match (answer.complete, waiting.request) {
-            (Some(complete), Passing::Passed(Some(passage))) => passage.ended(complete, added),
+        match (answer.complete, waiting.passage) {
+            (Some(complete), Some(passage)) => passage.ended(complete, added),
             (None, _) if waiting.from == Caller::Observer => return,
             _ => {}
         }

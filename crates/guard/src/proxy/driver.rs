@@ -1,9 +1,8 @@
 //! Performs the actions of the core: passes calls on, sends calls, answers callers, cancels calls.
 
-use std::cell::{Cell, RefCell};
+use std::cell::{Cell, Ref, RefCell};
 use std::future::pending;
-use std::path::Path;
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -18,12 +17,12 @@ use super::call_upstream::CallUpstream;
 use super::calls::Calls;
 use super::events::EventHub;
 use super::records_file::RecordsFile;
-use super::report::{Report, Reports};
+use super::report::Reports;
 use super::tasks::spawn;
 use super::upstream::{NoAnswer, Upstream, request_of};
 use super::{Body, Proxy};
 use crate::core::{
-    Action, CallId, Caller, Guard, HostIds, Input, Mode, Outcome, Phase, RuntimeCallId,
+    Action, Call, CallId, Caller, Guard, HostIds, Input, Mode, Outcome, Phase, RuntimeCallId,
 };
 
 /// How often the state is saved, if it has changed.
@@ -41,12 +40,11 @@ const PAUSED_AFTER: Duration = Duration::from_millis(300);
 /// How long reading the answers that arrived during a pause may take.
 const CATCH_UP_TIME: Duration = Duration::from_millis(100);
 
-/// A call on which the core decides.
-pub(super) struct Call {
+/// A call as it was received, on which the core decides.
+pub(super) struct ReceivedCall {
     pub(super) rpc: Rpc,
-    /// The request as received.
     pub(super) request: Request<Bytes>,
-    /// The message in it.
+    /// The message in the request.
     pub(super) message: Bytes,
     /// The timeout of the caller, if it has one.
     pub(super) timeout: Option<Duration>,
@@ -56,17 +54,19 @@ pub(super) struct Call {
 
 /// The core, and the connections on which its actions are performed.
 pub(super) struct Driver {
-    proxy: Proxy,
-    began: Instant,
+    pub(super) proxy: Proxy,
+    /// When this guard started: on the monotonic clock, and in nanoseconds since 1970.
+    pub(super) began: Instant,
+    pub(super) started: u64,
     guard: RefCell<Guard>,
     calls: RefCell<Calls>,
     /// The connections for the calls on which the core decides: those of clients, and those of observers and
     /// of the guard itself.
     theirs: CallUpstream,
     ours: CallUpstream,
-    /// The connection for the event stream, and for other calls of observers.
-    streams: Upstream,
-    events: Rc<EventHub>,
+    /// The connection for the event stream, and for the calls of observers on which the core does not decide.
+    pub(super) streams: Upstream,
+    pub(super) events: Rc<EventHub>,
     /// Counts the connections to the runtime that have ended. Each time, the guard closes the connections of
     /// observers, which would lose their own without the guard.
     lost: watch::Sender<u64>,
@@ -74,14 +74,9 @@ pub(super) struct Driver {
     /// When [`Self::tick`] calls the core next.
     next_tick: Cell<Option<Instant>>,
     is_due_sooner: Notify,
-    added: Added,
-    reports: Reports,
-}
-
-/// When a client last requested lists of both kinds, and last received them.
-pub(super) struct Lists {
-    pub(super) requested: Option<Instant>,
-    pub(super) listed: Option<Instant>,
+    /// The latency that the guard adds.
+    pub(super) added: Added,
+    pub(super) reports: Reports,
 }
 
 impl Driver {
@@ -92,18 +87,19 @@ impl Driver {
             None => None,
         };
         let began = Instant::now();
+        let started = u64::try_from(proxy.unix_nanos).unwrap_or_default();
         let mut guard = Guard::new(proxy.settings.clone(), mode, began, proxy.unix_nanos);
         if let Some(saved) = saved.filter(|saved| !guard.restore(saved.clone(), began)) {
             let bytes = saved.len();
             tracing::warn!("cannot decode the state saved by an earlier guard ({bytes} bytes)");
         }
-        Rc::new_cyclic(|driver: &std::rc::Weak<Self>| {
+        Rc::new_cyclic(|driver: &Weak<Self>| {
             let lost = watch::Sender::new(0);
             let (of, count) = (driver.clone(), lost.clone());
             let on_lost: Rc<dyn Fn()> = Rc::new(move || {
                 count.send_modify(|count| *count += 1);
                 if let Some(driver) = of.upgrade() {
-                    driver.step(Input::Disconnected, None);
+                    driver.step(Input::Disconnected);
                 }
             });
             let runtime = || proxy.runtime.clone();
@@ -111,11 +107,12 @@ impl Driver {
             let of = driver.clone();
             let on_event = move |id| {
                 if let Some(driver) = of.upgrade() {
-                    driver.step(Input::Hint(id), None);
+                    driver.step(Input::Hint(id));
                 }
             };
             Self {
                 began,
+                started,
                 guard: RefCell::new(guard),
                 calls: RefCell::default(),
                 theirs: CallUpstream::new(runtime(), on_lost.clone()),
@@ -128,7 +125,7 @@ impl Driver {
                 is_due_sooner: Notify::new(),
                 added: Added::default(),
                 // No revision of an earlier guard, and not 0.
-                reports: Reports::new(started(&proxy).max(1), mode),
+                reports: Reports::new(started.max(1), mode),
                 proxy,
             }
         })
@@ -138,16 +135,6 @@ impl Driver {
     /// about the runtime.
     pub(super) fn upstream_for_one(&self) -> Upstream {
         Upstream::new(self.proxy.runtime.clone(), Rc::new(|| {}))
-    }
-
-    /// The connection for such calls of observers.
-    pub(super) fn upstream_for_observers(&self) -> &Upstream {
-        &self.streams
-    }
-
-    /// The runtime's events.
-    pub(super) fn events(&self) -> Rc<EventHub> {
-        self.events.clone()
     }
 
     /// Whether every call is passed on unchanged.
@@ -160,42 +147,21 @@ impl Driver {
         if self.guard.borrow().mode() == mode {
             return;
         }
-        self.step(Input::Mode(mode), None);
+        self.step(Input::Mode(mode));
         match mode {
             // From now on each client has its own stream.
-            Mode::Pass => self.events().end(),
+            Mode::Pass => self.events.end(),
             // Otherwise each stream would have only a part of the events.
-            Mode::Guard | Mode::Shadow => self.events().take_back(),
+            Mode::Guard | Mode::Shadow => self.events.take_back(),
         }
         let phase = self.guard.borrow().phase(Instant::now());
         self.report(phase);
         tracing::info!("the guard is switched: {mode:?}");
     }
 
-    /// The current report, and its changes.
-    pub(super) fn reports(&self) -> watch::Receiver<Report> {
-        self.reports.subscribe()
-    }
-
-    pub(super) fn list_times(&self) -> Lists {
-        let guard = self.guard.borrow();
-        Lists {
-            requested: guard.last_requested(),
-            listed: guard.listed(),
-        }
-    }
-
-    /// When this guard started, on the monotonic clock and in nanoseconds since 1970.
-    pub(super) fn started(&self) -> (Instant, u64) {
-        (self.began, started(&self.proxy))
-    }
-
-    pub(super) fn runtime(&self) -> &Path {
-        &self.proxy.runtime
-    }
-
-    pub(super) fn socket(&self) -> &Path {
-        &self.proxy.socket
+    /// The core. It must not be borrowed while the driver handles something.
+    pub(super) fn guard(&self) -> Ref<'_, Guard> {
+        self.guard.borrow()
     }
 
     /// The response for a call that has no answer. An observer observes the runtime and not the
@@ -217,11 +183,6 @@ impl Driver {
     /// Changes each time a connection to the runtime ends.
     pub(super) fn losses(&self) -> watch::Receiver<u64> {
         self.lost.subscribe()
-    }
-
-    /// The histogram of the latency that the guard adds.
-    pub(super) fn added(&self) -> &Added {
-        &self.added
     }
 
     /// Saves the state for the next start, each time it has changed.
@@ -257,14 +218,14 @@ impl Driver {
     /// Calls the core at the times that it requests.
     pub(super) async fn tick(self: Rc<Self>) {
         // Request the first lists before a client does.
-        self.step(Input::Time, None);
+        self.step(Input::Time);
         loop {
             let alarm = self.guard.borrow().alarm(Instant::now());
             self.next_tick.set(alarm);
             let time = async {
                 match alarm {
                     Some(alarm) => sleep_until(alarm).await,
-                    None => std::future::pending().await,
+                    None => pending().await,
                 }
                 // This process was paused: read the answers that arrived during the pause before any call
                 // counts as overdue.
@@ -273,29 +234,33 @@ impl Driver {
                 }
             };
             tokio::select! {
-                () = time => self.step(Input::Time, None),
+                () = time => self.step(Input::Time),
                 () = self.is_due_sooner.notified() => {}
             }
         }
     }
 
     /// Lets the core decide on a call, and returns its response. Dropping the future cancels the call.
-    pub(super) async fn call(self: Rc<Self>, call: Call) -> Response<Body> {
-        let Call { request, from, .. } = call;
-        let (id, answer) = self.calls.borrow_mut().add(request, from, call.passage);
+    pub(super) async fn call(self: Rc<Self>, received: ReceivedCall) -> Response<Body> {
+        let ReceivedCall { rpc, from, .. } = received;
+        let (id, answer) = {
+            let mut calls = self.calls.borrow_mut();
+            calls.add(received.request, from, received.passage)
+        };
         let leaving = Leaving {
             driver: self.clone(),
             call: id,
         };
         let now = Instant::now();
-        let called = Input::Called {
-            call: id,
-            rpc: call.rpc,
-            request: call.message,
+        self.step(Input::Called(Call {
+            id,
+            rpc,
+            request: received.message,
             from,
-            deadline: call.timeout.and_then(|timeout| now.checked_add(timeout)),
-        };
-        self.step(called, None);
+            deadline: received
+                .timeout
+                .and_then(|timeout| now.checked_add(timeout)),
+        }));
         self.calls.borrow_mut().decided(id);
         let answer = answer.await;
         drop(leaving);
@@ -306,12 +271,25 @@ impl Driver {
         }
     }
 
-    pub(super) fn step(self: &Rc<Self>, input: Input, answered: Option<(RuntimeCallId, &Answer)>) {
+    fn step(self: &Rc<Self>, input: Input) {
+        self.step_with(input, None);
+    }
+
+    /// Calls the core, and performs its actions. `answer` is the runtime's answer, if the input is one.
+    fn step_with(self: &Rc<Self>, input: Input, mut answer: Option<Answer>) {
         let now = Instant::now();
         let actions = self.guard.borrow_mut().step(input, now);
         let acts = !actions.is_empty();
-        for action in actions {
-            self.perform(action, answered);
+        let is_relay = |action: &Action| matches!(action, Action::Relay(..));
+        let last_relay = actions.iter().rposition(is_relay);
+        for (place, action) in actions.into_iter().enumerate() {
+            let relayed = match action {
+                // The last caller receives the answer itself, the others receive copies.
+                Action::Relay(..) if last_relay == Some(place) => answer.take(),
+                Action::Relay(..) => answer.clone(),
+                _ => None,
+            };
+            self.perform(action, relayed);
         }
         // A runtime becomes unresponsive by time alone.
         let phase = self.guard.borrow().phase(now);
@@ -331,7 +309,7 @@ impl Driver {
         self.reports.update(&self.guard.borrow(), phase);
     }
 
-    fn perform(self: &Rc<Self>, action: Action, answered: Option<(RuntimeCallId, &Answer)>) {
+    fn perform(self: &Rc<Self>, action: Action, relayed: Option<Answer>) {
         match action {
             Action::Pass(runtime_call, call) => {
                 let passed = self.calls.borrow_mut().pass(call);
@@ -344,18 +322,12 @@ impl Driver {
                 }
             }
             Action::Call(runtime_call, rpc, message) => {
-                self.send(
-                    runtime_call,
-                    self.ours.clone(),
-                    request_of(rpc, &message),
-                    None,
-                );
+                let request = request_of(rpc, &message);
+                self.send(runtime_call, self.ours.clone(), request, None);
             }
-            Action::Relay(runtime_call, call) => {
-                if let Some((_, answer)) =
-                    answered.filter(|(answered, _)| *answered == runtime_call)
-                {
-                    self.answer(call, answer.clone());
+            Action::Relay(_, call) => {
+                if let Some(answer) = relayed {
+                    self.answer(call, answer);
                 }
             }
             Action::Reply(call, reply) => self.answer(call, Answer::ours(reply)),
@@ -370,7 +342,7 @@ impl Driver {
                         }
                         Ok(None) | Err(_) => HostIds::Unread,
                     };
-                    driver.step(Input::HostIds(host_ids), None);
+                    driver.step(Input::HostIds(host_ids));
                 });
             }
         }
@@ -404,19 +376,11 @@ impl Driver {
                 }
                 Err(why) => Answer::none(&why),
             };
-            driver.step(
-                Input::Answered(runtime_call, outcome),
-                Some((runtime_call, &answer)),
-            );
+            driver.step_with(Input::Answered(runtime_call, outcome), Some(answer));
         });
         let mut calls = self.calls.borrow_mut();
         calls.begin(runtime_call, task.abort_handle());
     }
-}
-
-/// When this guard started, in nanoseconds since 1970.
-fn started(proxy: &Proxy) -> u64 {
-    u64::try_from(proxy.unix_nanos).unwrap_or_default()
 }
 
 /// A caller that waits. Dropping this cancels its call.
@@ -429,7 +393,7 @@ impl Drop for Leaving {
     fn drop(&mut self) {
         let was_waiting = self.driver.calls.borrow_mut().leave(self.call);
         if was_waiting {
-            self.driver.step(Input::Abandoned(self.call), None);
+            self.driver.step(Input::Abandoned(self.call));
         }
     }
 }

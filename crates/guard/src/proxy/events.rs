@@ -11,19 +11,18 @@
 //! receive the headers and the end of the stream.
 
 use std::cell::RefCell;
-use std::pin::Pin;
 use std::rc::Rc;
-use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use base::id::Id;
 use bytes::{Bytes, BytesMut};
 use cri::Rpc;
 use cri::frame::{messages_of, whole_messages};
+use futures_util::stream::unfold;
 use http::response::Parts;
 use http::{HeaderMap, HeaderValue, Request, Response};
-use http_body_util::BodyExt;
-use hyper::body::{Body as HttpBody, Frame, Incoming};
+use http_body_util::{BodyExt, StreamBody};
+use hyper::body::{Body as _, Frame, Incoming};
 use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::time::timeout;
 
@@ -87,17 +86,19 @@ impl EventHub {
 
     /// A stream that is passed on unchanged until [`Self::take_back`] is called.
     pub(super) fn passing(&self, body: Body) -> Body {
-        let mut taken_back = self.taken_back.subscribe();
-        let taken_back = async move {
-            // The hub outlives all connections.
-            let _ = taken_back.changed().await;
-        };
-        let body = Passing {
-            body,
-            taken_back: Box::pin(taken_back),
-            has_ended: false,
-        };
-        body.boxed_unsync()
+        if body.is_end_stream() {
+            return body;
+        }
+        let open = Some((body, self.taken_back.subscribe()));
+        let frames = unfold(open, |open| async {
+            let (mut body, mut taken_back) = open?;
+            tokio::select! {
+                biased;
+                _ = taken_back.changed() => Some((Ok(Frame::trailers(lost())), None)),
+                frame = body.frame() => Some((frame?, Some((body, taken_back)))),
+            }
+        });
+        StreamBody::new(frames).boxed_unsync()
     }
 
     /// Ends the stream of all readers, and closes the one to the runtime.
@@ -108,29 +109,20 @@ impl EventHub {
 
     /// Adds a reader. Returns its response, or why the stream could not be opened.
     pub(super) async fn read(self: Rc<Self>) -> Result<Response<Body>, Rc<NoAnswer>> {
-        let (pieces, reader) = mpsc::channel(MAX_WAITING_PIECES);
+        let (pieces, received) = mpsc::channel(MAX_WAITING_PIECES);
         let (opened, is_open) = oneshot::channel();
-        let starts = {
-            let mut stream = self.stream.borrow_mut();
-            match &mut *stream {
-                Stream::Open(head, readers) => {
-                    readers.push(pieces);
-                    // The receiver is awaited below, so this cannot fail.
-                    let _ = opened.send(Ok(head.clone()));
-                    false
-                }
-                Stream::Opening(waiting) => {
-                    waiting.push((opened, pieces));
-                    false
-                }
-                Stream::None => {
-                    *stream = Stream::Opening(vec![(opened, pieces)]);
-                    true
-                }
+        let starts = matches!(*self.stream.borrow(), Stream::None);
+        match &mut *self.stream.borrow_mut() {
+            Stream::Open(head, readers) => {
+                readers.push(pieces);
+                // The receiver is awaited below, so this cannot fail.
+                let _ = opened.send(Ok(head.clone()));
             }
-        };
+            Stream::Opening(waiting) => waiting.push((opened, pieces)),
+            stream @ Stream::None => *stream = Stream::Opening(vec![(opened, pieces)]),
+        }
         if starts {
-            spawn(self.run());
+            spawn(self.clone().run());
         }
         let head = is_open
             .await
@@ -139,11 +131,17 @@ impl EventHub {
         if head.headers.contains_key("grpc-status") {
             return Ok(Response::from_parts(head, super::answer::nothing()));
         }
-        let body = Reader {
-            pieces: reader,
-            has_ended: false,
-        };
-        Ok(Response::from_parts(head, body.boxed_unsync()))
+        let frames = unfold(Some(received), |received| async {
+            let mut received = received?;
+            let (frame, rest) = match received.recv().await {
+                Some(Piece::Data(data)) => (Frame::data(data), Some(received)),
+                Some(Piece::End(end)) => (Frame::trailers(end?), None),
+                None => (Frame::trailers(lost()), None),
+            };
+            Some((Ok(frame), rest))
+        });
+        let body = StreamBody::new(frames).boxed_unsync();
+        Ok(Response::from_parts(head, body))
     }
 
     /// Reads the runtime's stream until it ends, the last reader leaves, or [`Self::end`] is called.
@@ -167,15 +165,14 @@ impl EventHub {
                 Err(_) => {}
             }
         };
-        let body = match opened {
+        match opened {
             Ok(response) => {
                 let (head, body) = response.into_parts();
                 self.open(&Ok(head));
-                body
+                self.forward(body).await;
             }
-            Err(why) => return self.open(&Err(Rc::new(why))),
-        };
-        self.forward(body).await;
+            Err(why) => self.open(&Err(Rc::new(why))),
+        }
     }
 
     /// Reports the result of opening the stream to the waiting readers.
@@ -184,12 +181,11 @@ impl EventHub {
         let Stream::Opening(waiting) = std::mem::replace(&mut *stream, Stream::None) else {
             return;
         };
-        let mut readers = Vec::new();
-        for (reader, pieces) in waiting {
-            if reader.send(opened.clone()).is_ok() {
-                readers.push(pieces);
-            }
-        }
+        let readers = waiting.into_iter().filter_map(|(reader, pieces)| {
+            let sent = reader.send(opened.clone());
+            sent.is_ok().then_some(pieces)
+        });
+        let readers = readers.collect();
         if let Ok(head) = opened {
             *stream = Stream::Open(head.clone(), readers);
         }
@@ -259,63 +255,6 @@ impl EventHub {
             *stream = Stream::None;
         }
         is_unused
-    }
-}
-
-/// The body of one reader's stream.
-struct Reader {
-    pieces: mpsc::Receiver<Piece>,
-    has_ended: bool,
-}
-
-impl HttpBody for Reader {
-    type Data = Bytes;
-    type Error = hyper::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-        if self.has_ended {
-            return Poll::Ready(None);
-        }
-        let end = match ready!(self.pieces.poll_recv(context)) {
-            Some(Piece::Data(data)) => return Poll::Ready(Some(Ok(Frame::data(data)))),
-            Some(Piece::End(end)) => end,
-            None => Some(lost()),
-        };
-        self.has_ended = true;
-        Poll::Ready(end.map(|end| Ok(Frame::trailers(end))))
-    }
-}
-
-/// The body of a stream that is passed on.
-struct Passing {
-    body: Body,
-    taken_back: Pin<Box<dyn Future<Output = ()> + Send>>,
-    has_ended: bool,
-}
-
-impl HttpBody for Passing {
-    type Data = Bytes;
-    type Error = hyper::Error;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, hyper::Error>>> {
-        if self.has_ended {
-            return Poll::Ready(None);
-        }
-        if self.taken_back.as_mut().poll(context).is_ready() {
-            self.has_ended = true;
-            return Poll::Ready(Some(Ok(Frame::trailers(lost()))));
-        }
-        Pin::new(&mut self.body).poll_frame(context)
-    }
-
-    fn is_end_stream(&self) -> bool {
-        self.has_ended || self.body.is_end_stream()
     }
 }
 

@@ -97,7 +97,11 @@ impl Proxy {
         let (runs, running) = watch::channel(());
         let (stop, stopped) = oneshot::channel();
         let beats = Arc::new(AtomicU64::new(0));
-        let handle = Handle::new(beats.clone(), running, stop);
+        let handle = Handle {
+            beats: beats.clone(),
+            running,
+            _stop: Arc::new(stop),
+        };
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;

@@ -15,7 +15,7 @@ const PREFACE_BYTES: usize = 24;
 const FRAME_HEADER_BYTES: usize = 9;
 const HEADERS: u8 = 1;
 
-/// Logs refused clients: each reason once, because a kubelet retries for ever.
+/// Logs refused clients: each reason once, because a kubelet retries forever.
 #[derive(Debug, Default)]
 pub(super) struct Refusals {
     are_calls_logged: Cell<bool>,

@@ -47,6 +47,10 @@ impl Reports {
         self.current.subscribe()
     }
 
+    pub(super) fn current(&self) -> Report {
+        self.current.borrow().clone()
+    }
+
     /// The phase of the current report.
     pub(super) fn phase(&self) -> Phase {
         self.current.borrow().phase
@@ -60,11 +64,10 @@ impl Reports {
     /// Updates the report, if it has changed.
     pub(super) fn update(&self, guard: &Guard, phase: Phase) {
         let stuck = match phase {
-            Phase::Passing | Phase::Unresponsive { .. } => Vec::new(),
-            Phase::Guarding { .. }
-            | Phase::Waiting { .. }
-            | Phase::Refusing { .. }
-            | Phase::LimitReached => guard.stuck(&self.current.borrow().stuck),
+            Phase::Passing | Phase::Unresponsive(_) => Vec::new(),
+            Phase::Guarding(_) | Phase::Waiting(_) | Phase::Refusing(_) | Phase::LimitReached => {
+                guard.stuck(&self.current.borrow().stuck)
+            }
         };
         self.current.send_if_modified(|shown| {
             if discriminant(&shown.phase) != discriminant(&phase) {
@@ -91,15 +94,15 @@ impl Reports {
 fn log_phase(phase: Phase) {
     match phase {
         Phase::Passing => tracing::info!("the guard passes lists to the runtime again"),
-        Phase::Guarding { .. } => {
+        Phase::Guarding(_) => {
             tracing::warn!("a list is overdue: the guard answers it in place of the runtime");
         }
-        Phase::Waiting { .. } => tracing::info!("a list is overdue"),
-        Phase::Refusing { .. } => tracing::error!(
+        Phase::Waiting(_) => tracing::info!("a list is overdue"),
+        Phase::Refusing(_) => tracing::error!(
             "a list is overdue, and the guard cannot answer it: not everything in it is known and \
              confirmed"
         ),
-        Phase::Unresponsive { .. } => tracing::error!(
+        Phase::Unresponsive(_) => tracing::error!(
             "the runtime answers no call: the guard cannot answer lists in its place"
         ),
         Phase::LimitReached => tracing::error!(

@@ -22,7 +22,7 @@ use tokio_util::io::InspectReader;
 
 use super::added::Passage;
 use super::answer::{Answer, whole};
-use super::driver::{Call, Driver};
+use super::driver::{Driver, ReceivedCall};
 use super::refused::{Calls, Refusals};
 use super::tasks::{LocalExecutor, spawn};
 use super::upstream::Upstream;
@@ -139,12 +139,12 @@ async fn serve_call(
     }
     let upstream = match from {
         Caller::Client => upstream,
-        Caller::Observer => driver.upstream_for_observers().clone(),
+        Caller::Observer => driver.streams.clone(),
     };
     let rpc = method_of(request.uri().path());
     if rpc == Some(Rpc::GetContainerEvents) {
         if !driver.passes_all() {
-            match driver.events().read().await {
+            match driver.events.clone().read().await {
                 Ok(response) => return Ok(response),
                 // The mode was switched to pass: that is no evidence about the runtime.
                 Err(_) if driver.passes_all() => {}
@@ -158,7 +158,7 @@ async fn serve_call(
         }
         let request = request.map(BodyExt::boxed_unsync);
         let response = pass(&driver, &upstream, request, from).await;
-        return Ok(response.map(|body| driver.events().passing(body)));
+        return Ok(response.map(|body| driver.events.passing(body)));
     }
     let Some(rpc) = rpc.filter(|rpc| is_intercepted(*rpc)) else {
         let request = request.map(BodyExt::boxed_unsync);
@@ -180,7 +180,7 @@ async fn serve_call(
         let request = Request::from_parts(parts, whole(body));
         return Ok(pass(&driver, &upstream, request, from).await);
     };
-    let call = Call {
+    let call = ReceivedCall {
         rpc,
         request: Request::from_parts(parts, body),
         message,
@@ -202,7 +202,7 @@ async fn pass(
     *request.version_mut() = Version::HTTP_2;
     match upstream.send(request, || passage.sent()).await {
         Ok(response) => {
-            passage.ended(Instant::now(), driver.added());
+            passage.ended(Instant::now(), &driver.added);
             response.map(BodyExt::boxed_unsync)
         }
         Err(why) => driver.no_answer(&why, from).await,

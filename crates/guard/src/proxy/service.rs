@@ -2,6 +2,7 @@
 //!
 //! It is answered from memory. Calls of other services are not handled here.
 
+use std::collections::BTreeMap;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -21,7 +22,6 @@ use tokio::time::{Instant, timeout};
 use super::Body;
 use super::answer::{Answer, INVALID_ARGUMENT, UNIMPLEMENTED};
 use super::driver::Driver;
-use super::report::Report;
 use super::upstream::NoAnswer;
 use crate::core::{Mode, Phase, Reply};
 
@@ -36,22 +36,17 @@ const CONNECT_TIMEOUT: Duration = Duration::from_millis(300);
 
 /// The method in this path, if the path is of the guard's service.
 pub(super) fn method_in(path: &str) -> Option<&str> {
-    path.strip_prefix('/')?
-        .strip_prefix(SERVICE)?
-        .strip_prefix('/')
+    let path = path.strip_prefix('/')?.strip_prefix(SERVICE)?;
+    path.strip_prefix('/')
 }
 
 /// Answers a call of the guard's own service.
 pub(super) async fn answer(driver: Rc<Driver>, request: Request<Incoming>) -> Response<Body> {
-    let method = method_in(request.uri().path())
-        .unwrap_or_default()
-        .to_owned();
-    let body = Limited::new(request.into_body(), MAX_REQUEST_BYTES)
-        .collect()
-        .await;
+    let (head, body) = request.into_parts();
+    let body = Limited::new(body, MAX_REQUEST_BYTES).collect().await;
     let message = body.ok().and_then(|body| message_of(&body.to_bytes()));
     let invalid = || Answer::failed(INVALID_ARGUMENT, "pleg guard: the request is not valid");
-    let answer = match (method.as_str(), message) {
+    let answer = match (method_in(head.uri.path()).unwrap_or_default(), message) {
         (_, None) => invalid(),
         (method::STATUS, Some(message)) => match StatusRequest::decode(message) {
             Ok(request) => success(&status(&driver, &request).await),
@@ -78,7 +73,7 @@ fn success(message: &impl Message) -> Answer {
 
 async fn status(driver: &Rc<Driver>, request: &StatusRequest) -> Status {
     if request.seen != 0 {
-        let mut reports = driver.reports();
+        let mut reports = driver.reports.subscribe();
         let differs = reports.wait_for(|report| report.revision != request.seen);
         // After the timeout, the status is the same.
         let _ = timeout(STATUS_WAIT_TIMEOUT, differs).await.map(drop);
@@ -89,27 +84,24 @@ async fn status(driver: &Rc<Driver>, request: &StatusRequest) -> Status {
     };
     let now = Instant::now();
     let ago = |time: Instant| now.saturating_duration_since(time).as_secs_f64();
-    let report = driver.reports().borrow().clone();
+    let report = driver.reports.current();
     let figures = &report.figures;
-    let (phase, since) = shown_phase(&report);
-    let lists = driver.list_times();
+    let (phase, since) = shown_phase(report.phase);
+    let stuck = report.stuck.iter();
+    let guard = driver.guard();
     Status {
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        started: driver.started().1,
+        started: driver.started,
         revision: report.revision,
         mode: shown_mode(report.mode).into(),
-        runtime: driver.runtime().display().to_string(),
-        socket: driver.socket().display().to_string(),
+        runtime: driver.proxy.runtime.display().to_string(),
+        socket: driver.proxy.socket.display().to_string(),
         phase: phase.into(),
         phase_seconds: since.map_or(0.0, ago),
-        listed_seconds: lists.listed.map(ago),
-        asked_seconds: lists.requested.map(ago),
-        running_seconds: ago(driver.started().0),
-        stuck: report
-            .stuck
-            .iter()
-            .map(|call| shown_call(call, now))
-            .collect(),
+        listed_seconds: guard.listed().map(ago),
+        asked_seconds: guard.last_requested().map(ago),
+        running_seconds: ago(driver.began),
+        stuck: stuck.map(|call| shown_call(call, now)).collect(),
         answered: counts(&figures.answered),
         given_up: counts(&figures.given_up),
         completed: counts(&figures.completed),
@@ -117,27 +109,23 @@ async fn status(driver: &Rc<Driver>, request: &StatusRequest) -> Status {
         differences: figures.differences.count,
         compared: figures.differences.compared,
         last_differences: figures.differences.newest.iter().map(shown).collect(),
-        added: Some(driver.added().shown()),
+        added: Some(driver.added.shown()),
         unreachable,
     }
 }
 
 /// Why the runtime is unreachable, if it is.
 async fn unreachable(driver: &Driver) -> Option<Unreachable> {
-    let upstream = driver.upstream_for_observers();
-    let why = timeout(CONNECT_TIMEOUT, upstream.connect())
-        .await
-        .ok()?
-        .err()?;
-    let errno = match &why {
-        NoAnswer::Unreachable(error) => error.raw_os_error().unwrap_or_default(),
-        NoAnswer::Lost(_) | NoAnswer::NotHttp2 | NoAnswer::StreamEnded | NoAnswer::Reset(_) => 0,
+    let connecting = driver.streams.connect();
+    let connected = timeout(CONNECT_TIMEOUT, connecting).await.ok()?;
+    let (errno, message) = match connected.err()? {
+        NoAnswer::Unreachable(error) => (error.raw_os_error(), error.to_string()),
+        why => (None, why.to_string()),
     };
-    let message = match why {
-        NoAnswer::Unreachable(error) => error.to_string(),
-        why => why.to_string(),
-    };
-    Some(Unreachable { errno, message })
+    Some(Unreachable {
+        errno: errno.unwrap_or_default(),
+        message,
+    })
 }
 
 fn mode_of(mode: guard_api::Mode) -> Option<Mode> {
@@ -157,14 +145,14 @@ fn shown_mode(mode: Mode) -> guard_api::Mode {
     }
 }
 
-fn shown_phase(report: &Report) -> (guard_api::Phase, Option<Instant>) {
+fn shown_phase(phase: Phase) -> (guard_api::Phase, Option<Instant>) {
     use guard_api::Phase as Shown;
-    match report.phase {
+    match phase {
         Phase::Passing => (Shown::Passing, None),
-        Phase::Waiting { since } => (Shown::Waiting, Some(since)),
-        Phase::Guarding { since } => (Shown::Guarding, Some(since)),
-        Phase::Unresponsive { since } => (Shown::Silent, Some(since)),
-        Phase::Refusing { since } => (Shown::Refusing, Some(since)),
+        Phase::Waiting(since) => (Shown::Waiting, Some(since)),
+        Phase::Guarding(since) => (Shown::Guarding, Some(since)),
+        Phase::Unresponsive(since) => (Shown::Silent, Some(since)),
+        Phase::Refusing(since) => (Shown::Refusing, Some(since)),
         Phase::LimitReached => (Shown::LimitReached, None),
     }
 }
@@ -185,7 +173,7 @@ fn shown_call(call: &OutstandingCall, now: Instant) -> StuckCall {
     }
 }
 
-fn counts(of: &std::collections::BTreeMap<Rpc, u64>) -> std::collections::BTreeMap<String, u64> {
+fn counts(of: &BTreeMap<Rpc, u64>) -> BTreeMap<String, u64> {
     of.iter()
         .map(|(rpc, count)| (rpc.to_string(), *count))
         .collect()

@@ -81,9 +81,17 @@ impl FirstFrame {
     }
 
     /// Whether what the runtime sends is not HTTP/2.
-    pub(super) fn is_foreign(&self) -> bool {
+    fn is_foreign(&self) -> bool {
         let header = self.0.borrow();
         header.get(3).is_some_and(|kind| *kind != SETTINGS)
+    }
+
+    /// Why a call has no answer, after this error.
+    pub(super) fn explain(&self, error: impl Into<NoAnswer>) -> NoAnswer {
+        match self.is_foreign() {
+            true => NoAnswer::NotHttp2,
+            false => error.into(),
+        }
     }
 }
 
@@ -130,10 +138,9 @@ impl Upstream {
             on_sent();
             response.await
         };
-        response.await.map_err(|error| match first.is_foreign() {
-            true => NoAnswer::NotHttp2,
-            false => error.into(),
-        })
+        response
+            .await
+            .map_err(|error: hyper::Error| first.explain(error))
     }
 }
 

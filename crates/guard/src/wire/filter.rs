@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use base::id::Id;
 use bytes::Bytes;
-use cri::fields::{Malformed, entries, fields};
+use cri::fields::{Malformed, entry, fields};
 
 use super::Kind;
 use super::row::Row;
@@ -13,9 +13,10 @@ use super::row::Row;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Filter {
     /// An id, or a prefix of one.
-    id: Option<String>,
-    state: Option<i32>,
-    sandbox: Option<Id>,
+    pub(crate) id: Option<Id>,
+    pub(crate) state: Option<i32>,
+    /// The sandbox of a container: an id, or a prefix of one.
+    pub(crate) sandbox: Option<Id>,
     labels: BTreeMap<String, String>,
 }
 
@@ -36,12 +37,11 @@ impl Filter {
     }
 
     fn read_filter(&mut self, kind: Kind, bytes: &[u8]) -> Result<bool, Malformed> {
-        const LABELS: [(Kind, u32); 2] = [(Kind::Sandbox, 3), (Kind::Container, 4)];
         let mut is_known = true;
         fields(bytes, "filter", |number, field| {
-            match number {
-                1 => self.id = Some(field.text()?.to_owned()).filter(|id| !id.is_empty()),
-                2 => {
+            match (number, kind) {
+                (1, _) => self.id = Some(Id::from(field.text()?)).filter(|id| !id.is_empty()),
+                (2, _) => {
                     let state = self.state.get_or_insert_default();
                     fields(field.bytes()?, "state", |number, field| {
                         match number {
@@ -51,29 +51,18 @@ impl Filter {
                         Ok(())
                     })?;
                 }
-                3 if kind == Kind::Container => {
+                (3, Kind::Container) => {
                     self.sandbox = Some(Id::from(field.text()?)).filter(|id| !id.is_empty());
                 }
-                number if LABELS.contains(&(kind, number)) => {}
+                (3, Kind::Sandbox) | (4, Kind::Container) => {
+                    let (key, value) = entry(field.bytes()?, "filter")?;
+                    self.labels.insert(key.to_owned(), value.to_owned());
+                }
                 _ => is_known = false,
             }
             Ok(())
         })?;
-        let (_, number) = LABELS[kind as usize];
-        let labels = entries(bytes, "filter", number)?.into_iter();
-        self.labels
-            .extend(labels.map(|(key, value)| (key.to_owned(), value.to_owned())));
         Ok(is_known)
-    }
-
-    /// The id or the prefix of an id that it requests.
-    pub(crate) fn id(&self) -> Option<&str> {
-        self.id.as_deref()
-    }
-
-    /// The sandbox of the containers that it requests: an id, or a prefix of one.
-    pub(crate) fn sandbox(&self) -> Option<&Id> {
-        self.sandbox.as_ref()
     }
 
     /// This filter with another sandbox.
@@ -89,28 +78,16 @@ impl Filter {
         *self == Self::default()
     }
 
-    /// Whether it requests rows of one state only.
-    pub(crate) fn is_of_state(&self) -> bool {
-        self.state.is_some()
-    }
-
     /// Whether this row matches all conditions except that of its state.
     pub(crate) fn matches_but_for_state(&self, kind: Kind, row: &Row) -> bool {
-        let matches_id = |id: &String| row.id.as_str().starts_with(id.as_str());
-        if !self.id.as_ref().is_none_or(matches_id) {
-            return false;
-        }
-        if self.sandbox.is_some() && self.sandbox != row.sandbox {
-            return false;
-        }
-        if self.labels.is_empty() {
-            return true;
-        }
-        let Ok(labels) = row.labels(kind) else {
-            return false;
+        let matches_id = |id: &Id| row.id.as_str().starts_with(id.as_str());
+        let has_labels = |labels: Vec<(&str, &str)>| {
+            let mut wanted = self.labels.iter();
+            wanted.all(|(key, value)| labels.contains(&(key.as_str(), value.as_str())))
         };
-        let mut wanted = self.labels.iter();
-        wanted.all(|(key, value)| labels.contains(&(key.as_str(), value.as_str())))
+        self.id.as_ref().is_none_or(matches_id)
+            && (self.sandbox.is_none() || self.sandbox == row.sandbox)
+            && (self.labels.is_empty() || row.labels(kind).is_ok_and(has_labels))
     }
 
     /// Whether this row has the requested state.

@@ -29,16 +29,26 @@ pub(crate) enum Target {
     Existing(Kind, Id),
 }
 
+impl Target {
+    /// The kind of what is to be created, if something is.
+    pub(crate) fn created(&self) -> Option<Kind> {
+        match self {
+            Self::NewSandbox { .. } => Some(Kind::Sandbox),
+            Self::NewContainer { .. } => Some(Kind::Container),
+            Self::Existing(..) => None,
+        }
+    }
+}
+
 /// A call that changes something.
 #[derive(Clone, Debug)]
 pub(crate) struct Mutation {
+    pub(crate) rpc: Rpc,
     pub(crate) target: Target,
     /// The encoded configuration of the sandbox or container to create.
     pub(crate) config: Bytes,
     /// Whether the sandbox to create gets its own network namespace.
     pub(crate) has_network: bool,
-    /// Whether the call starts a container.
-    pub(crate) starts: bool,
     /// The grace period of a stop, in seconds.
     pub(crate) grace_seconds: u64,
 }
@@ -50,16 +60,17 @@ impl Mutation {
         let mut grace_seconds = 0;
         let mut config = Bytes::new();
         let mut has_network = false;
+        // Only the parts that are needed are decoded: a container's configuration may be long.
         let target = match rpc {
             Rpc::RunPodSandbox => {
-                let read = v1::RunPodSandboxRequest::decode(request.clone()).ok()?;
-                let wanted = read.config?;
-                let metadata = wanted.metadata?;
-                let security = wanted.linux.and_then(|linux| linux.security_context);
+                config = part(request, 1)?;
+                let metadata = v1::PodSandboxMetadata::decode(part(&config, 1)?).ok()?;
+                let linux = part(&config, 8).unwrap_or_default();
+                let linux = v1::LinuxPodSandboxConfig::decode(linux).ok()?;
+                let security = linux.security_context;
                 let namespaces = security.and_then(|security| security.namespace_options);
                 has_network =
                     namespaces.is_none_or(|of| of.network != v1::NamespaceMode::Node as i32);
-                config = part(request, 1)?;
                 Target::NewSandbox {
                     uid: metadata.uid,
                     namespace: metadata.namespace,
@@ -68,11 +79,10 @@ impl Mutation {
                 }
             }
             Rpc::CreateContainer => {
-                let read = v1::CreateContainerRequest::decode(request.clone()).ok()?;
-                let metadata = read.config?.metadata?;
                 config = part(request, 2)?;
+                let metadata = v1::ContainerMetadata::decode(part(&config, 1)?).ok()?;
                 Target::NewContainer {
-                    sandbox: read.pod_sandbox_id.into(),
+                    sandbox: id_of(request)?,
                     name: metadata.name,
                     attempt: metadata.attempt,
                 }
@@ -91,25 +101,22 @@ impl Mutation {
             _ => return None,
         };
         Some(Self {
+            rpc,
             target,
             config,
             has_network,
-            starts: rpc == Rpc::StartContainer,
             grace_seconds,
         })
     }
 
     /// Whether the mutation has created this row: the metadata and all labels are equal.
-    pub(crate) fn has_made(&self, row: &Row) -> bool {
+    pub(crate) fn has_created(&self, row: &Row) -> bool {
         let same_labels = |kind, number| {
-            let (Ok(wanted), Ok(found)) = (
-                entries(&self.config, "configuration", number),
-                row.labels(kind),
-            ) else {
+            let wanted = entries(&self.config, "configuration", number);
+            let (Ok(wanted), Ok(found)) = (wanted, row.labels(kind)) else {
                 return false;
             };
-            let is_there = |label: &(&str, &str)| found.contains(label);
-            wanted.len() == found.len() && wanted.iter().all(is_there)
+            wanted.len() == found.len() && wanted.iter().all(|label| found.contains(label))
         };
         match &self.target {
             Target::NewSandbox {
@@ -149,12 +156,12 @@ pub(crate) fn id_of(request: &Bytes) -> Option<Id> {
     std::str::from_utf8(&id).ok().map(Id::from)
 }
 
-/// The last field with this number.
-fn part(request: &Bytes, wanted: u32) -> Option<Bytes> {
+/// The last field with this number, if the message has it.
+fn part(message: &Bytes, wanted: u32) -> Option<Bytes> {
     let mut part = None;
-    let read = fields(request, "request", |number, field| {
+    let read = fields(message, "request", |number, field| {
         if number == wanted {
-            part = Some(request.slice_ref(field.bytes()?));
+            part = Some(message.slice_ref(field.bytes()?));
         }
         Ok(())
     });
@@ -167,12 +174,8 @@ pub(crate) fn of_id(id: &Id) -> Bytes {
     status_of(id, false)
 }
 
-/// A request for the verbose status of a container.
-pub(crate) fn verbose_of(id: &Id) -> Bytes {
-    status_of(id, true)
-}
-
-fn status_of(id: &Id, verbose: bool) -> Bytes {
+/// A request for the status of a container, or for the status of a sandbox: they are encoded alike.
+pub(crate) fn status_of(id: &Id, verbose: bool) -> Bytes {
     let request = v1::ContainerStatusRequest {
         container_id: id.to_string(),
         verbose,

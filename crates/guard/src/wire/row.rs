@@ -7,7 +7,7 @@ use base::id::Id;
 use bytes::Bytes;
 use cri::fields::{Malformed, fields};
 use cri::lean;
-use prost::encoding::{WireType, encode_key, encode_varint};
+use prost::encoding::{WireType, encode_key, encode_varint, int32, int64};
 
 use super::Kind;
 
@@ -75,38 +75,39 @@ impl Row {
 
     /// Writes the row as an item of a list, with its current state.
     pub(crate) fn write(&self, kind: Kind, list: &mut Vec<u8>) {
-        let mut state = Vec::with_capacity(2);
-        let written = match kind {
-            Kind::Sandbox => lean::sandbox(&self.bytes).map(|row| row.state),
-            Kind::Container => lean::container(&self.bytes).map(|row| row.state),
+        let (written, field) = match kind {
+            Kind::Sandbox => (lean::sandbox(&self.bytes).map(|row| row.state), 3),
+            Kind::Container => (lean::container(&self.bytes).map(|row| row.state), 6),
         };
-        if written != Ok(self.state) {
-            encode_key(state_field(kind), WireType::Varint, &mut state);
-            encode_varint(self.state as u64, &mut state);
-        }
+        let is_old = written != Ok(self.state);
+        let appended = if is_old {
+            int32::encoded_len(field, &self.state)
+        } else {
+            0
+        };
         encode_key(1, WireType::LengthDelimited, list);
-        encode_varint((self.bytes.len() + state.len()) as u64, list);
+        encode_varint((self.bytes.len() + appended) as u64, list);
         list.extend_from_slice(&self.bytes);
-        list.extend_from_slice(&state);
-    }
-}
-
-fn state_field(kind: Kind) -> u32 {
-    match kind {
-        Kind::Sandbox => 3,
-        Kind::Container => 6,
-    }
-}
-
-/// The rows of a list's answer.
-pub(crate) fn rows_of(kind: Kind, message: &Bytes) -> Result<Vec<Row>, Malformed> {
-    let mut rows = Vec::new();
-    fields(message, "list", |number, field| {
-        if number == 1 {
-            rows.push(Row::read(kind, message.slice_ref(field.bytes()?))?);
+        if is_old {
+            int32::encode(field, &self.state, list);
         }
-        Ok(())
-    })?;
+    }
+}
+
+/// The rows of a list. A stream has the rows in many messages.
+pub(crate) fn rows_of<'a>(
+    kind: Kind,
+    messages: impl IntoIterator<Item = &'a Bytes>,
+) -> Result<Vec<Row>, Malformed> {
+    let mut rows = Vec::new();
+    for message in messages {
+        fields(message, "list", |number, field| {
+            if number == 1 {
+                rows.push(Row::read(kind, message.slice_ref(field.bytes()?))?);
+            }
+            Ok(())
+        })?;
+    }
     Ok(rows)
 }
 
@@ -173,8 +174,7 @@ pub(crate) fn row_of_config(
         Kind::Container => (&CONTAINER_OF_CONFIG, 7),
     };
     copy(config, table, &mut bytes)?;
-    encode_key(created, WireType::Varint, &mut bytes);
-    encode_varint(created_at as u64, &mut bytes);
+    int64::encode(created, &created_at, &mut bytes);
     write_sandbox(sandbox, &mut bytes);
     if kind == Kind::Container
         && let Some(image) = image_id_of_config(config)?
@@ -276,7 +276,7 @@ mod tests {
         let mut bytes = listed().encode_to_vec();
         bytes.extend(LATER);
         let list = list_of(&bytes);
-        let rows = rows_of(Kind::Container, &list).unwrap();
+        let rows = rows_of(Kind::Container, [&list]).unwrap();
         let mut written = Vec::new();
         rows[0].write(Kind::Container, &mut written);
         assert_eq!(written, list);
@@ -286,7 +286,7 @@ mod tests {
     fn a_newer_state_replaces_the_old_one_and_all_other_fields_are_preserved() {
         let mut bytes = listed().encode_to_vec();
         bytes.extend(LATER);
-        let mut rows = rows_of(Kind::Container, &list_of(&bytes)).unwrap();
+        let mut rows = rows_of(Kind::Container, [&list_of(&bytes)]).unwrap();
         rows[0].state = EXITED;
         let mut written = Vec::new();
         rows[0].write(Kind::Container, &mut written);

@@ -13,19 +13,23 @@ const MESSAGE: &str = "statistics";
 /// for containers and sandboxes, in a list and in the answer for one id.
 const FIRST: u32 = 1;
 
-/// The rows of a list, each encoded as the answer for its id.
-pub(crate) fn rows_of(list: &[u8]) -> Result<BTreeMap<Id, Bytes>, Malformed> {
+/// The rows of a list, each encoded as the answer for its id. A stream has the rows in many messages.
+pub(crate) fn rows_of<'a>(
+    messages: impl IntoIterator<Item = &'a Bytes>,
+) -> Result<BTreeMap<Id, Bytes>, Malformed> {
     let mut rows = BTreeMap::new();
-    fields(list, MESSAGE, |number, row| {
-        if number == FIRST
-            && let Some(id) = id_of(row.bytes()?)?
-        {
-            let mut one = Vec::new();
-            row.copy_as(FIRST, &mut one);
-            rows.insert(id, one.into());
-        }
-        Ok(())
-    })?;
+    for message in messages {
+        fields(message, MESSAGE, |number, row| {
+            if number == FIRST
+                && let Some(id) = id_of(row.bytes()?)?
+            {
+                let mut one = Vec::new();
+                row.copy_as(FIRST, &mut one);
+                rows.insert(id, one.into());
+            }
+            Ok(())
+        })?;
+    }
     Ok(rows)
 }
 
@@ -78,10 +82,10 @@ mod tests {
             row.extend([0x12, 0x01, 0x07]);
             nested(&row)
         };
-        let list = [row("a"), row("b")].concat();
-        let rows = rows_of(&list).unwrap();
+        let list = Bytes::from([row("a"), row("b")].concat());
+        let rows = rows_of([&list]).unwrap();
         assert_eq!(rows[&Id::from("a")], row("a"));
         assert_eq!(rows.into_values().collect::<Vec<_>>().concat(), list);
-        assert!(rows_of(&list[..5]).is_err());
+        assert!(rows_of([&list.slice(..5)]).is_err());
     }
 }

@@ -3,7 +3,7 @@
 use base::id::Id;
 use bytes::Bytes;
 use cri::dockerd;
-use cri::fields::{Malformed, entries, fields};
+use cri::fields::{Malformed, entry, fields};
 use serde::Deserialize;
 
 use super::Kind;
@@ -53,15 +53,16 @@ impl Status {
             bytes: Bytes::new(),
         };
         fields(answer, "status answer", |number, field| {
-            if number == 1 {
-                status.bytes = answer.slice_ref(field.bytes()?);
+            match number {
+                1 => status.bytes = answer.slice_ref(field.bytes()?),
+                2 if kind == Kind::Container => {
+                    let (key, value) = entry(field.bytes()?, "status answer")?;
+                    status.sandbox = sandbox_in(key, value).or(status.sandbox.take());
+                }
+                _ => {}
             }
             Ok(())
         })?;
-        if kind == Kind::Container {
-            let info = entries(answer, "status answer", 2)?.into_iter();
-            status.sandbox = info.filter_map(sandbox_in).next_back();
-        }
         fields(&status.bytes.clone(), "status", |number, field| {
             match number {
                 1 => status.id = Id::from(field.text()?),
@@ -77,21 +78,20 @@ impl Status {
                     status.has_address |= number == 1 && !field.bytes()?.is_empty();
                     Ok(())
                 })?,
+                LABELS if kind == Kind::Sandbox => {
+                    let (key, name) = entry(field.bytes()?, "status")?;
+                    status.is_of_other_kind |= key == CONTAINER_NAME && name != dockerd::SANDBOX;
+                }
                 _ => {}
             }
             Ok(())
         })?;
-        if kind == Kind::Sandbox {
-            let labels = entries(&status.bytes, "status", LABELS)?.into_iter();
-            let mut names = labels.filter(|(key, _)| *key == CONTAINER_NAME);
-            status.is_of_other_kind = names.any(|(_, name)| name != dockerd::SANDBOX);
-        }
         Ok(status)
     }
 }
 
 /// The sandbox in an entry of the verbose information.
-fn sandbox_in((key, value): (&str, &str)) -> Option<Id> {
+fn sandbox_in(key: &str, value: &str) -> Option<Id> {
     let info = (key == "info").then(|| serde_json::from_str::<Info>(value));
     let sandbox = info?.ok()?.sandbox?;
     (!sandbox.is_empty()).then(|| sandbox.as_str().into())

@@ -7,8 +7,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use cri::{Rpc, v1};
 use guard::core::{
-    Action, CallId, Caller, Guard, HostIds, Input, Mode, Outcome, Phase, Reply, RuntimeCallId,
-    Settings,
+    Action, Call, CallId, Caller, Guard, HostIds, Input, Mode, Outcome, Phase, Reply,
+    RuntimeCallId, Settings,
 };
 use prost::Message;
 use tokio::time::Instant;
@@ -529,13 +529,13 @@ impl Node {
         self.last_call += 1;
         let (call, request) = (CallId(self.last_call), request.into());
         self.requests.insert(call, (rpc, request.clone()));
-        self.step(Input::Called {
-            call,
+        self.step(Input::Called(Call {
+            id: call,
             rpc,
             request,
             from,
             deadline,
-        });
+        }));
         call
     }
 

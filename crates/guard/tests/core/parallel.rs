@@ -5,7 +5,8 @@ use std::time::Duration;
 use bytes::Bytes;
 use cri::{Rpc, v1};
 use guard::core::{
-    Action, CallId, Caller, Guard, HostIds, Input, Mode, Outcome, Reply, RuntimeCallId, Settings,
+    Action, Call, CallId, Caller, Guard, HostIds, Input, Mode, Outcome, Reply, RuntimeCallId,
+    Settings,
 };
 use prost::Message;
 use tokio::time::Instant;
@@ -94,13 +95,13 @@ impl Runtime {
             config: Some(config(name)),
             ..Default::default()
         };
-        self.step(Input::Called {
-            call: CallId(call),
+        self.step(Input::Called(Call {
+            id: CallId(call),
             rpc: Rpc::CreateContainer,
             request: request.encode_to_vec().into(),
             from: Caller::Client,
             deadline: None,
-        });
+        }));
     }
 
     fn pass(&mut self, time: Duration) {

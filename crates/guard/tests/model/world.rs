@@ -239,13 +239,13 @@ impl World {
         };
         self.calls.insert(call, of);
         let sandbox = |item: Item| Item(Kind::Sandbox, self.runtime.containers[item.1].1);
-        let input = Input::Called {
-            call,
+        let input = Input::Called(guard::core::Call {
+            id: call,
             rpc,
             request: request(rpc, item, sandbox),
             from: Caller::Client,
             deadline: None,
-        };
+        });
         self.step(input, None);
     }
 

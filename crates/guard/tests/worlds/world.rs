@@ -499,8 +499,8 @@ impl World {
         };
         self.calls.insert(call, of);
         self.at(timeout, Event::Leaves(call));
-        self.step(Input::Called {
-            call,
+        self.step(Input::Called(guard::core::Call {
+            id: call,
             rpc,
             request,
             from: match is_ours {
@@ -508,7 +508,7 @@ impl World {
                 false => Caller::Client,
             },
             deadline: Some(requested + Duration::from_secs_f64(timeout)),
-        });
+        }));
     }
 
     /// A call of the acting kubelet has ended.

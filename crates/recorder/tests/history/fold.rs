@@ -4,7 +4,7 @@ use causes::finding::{Confidence, Finding};
 use episodes::{Episode, What};
 use pleg::model::wall_time::WallTime;
 use pleg::out::status_report::StatusReport;
-use recorder::fold::{Fold, episodes};
+use recorder::fold::Fold;
 use recorder::{Began, Entry, Loss, Lost, Recorded};
 use serde_json::{Value, json};
 
@@ -52,6 +52,13 @@ fn health(seconds: u64, state: &str, reason: &str, stuck: Value) -> Entry {
     let health = json!({"kind": "health", "time": time(seconds).to_string(), "state": state,
         "reason": reason, "message": "m", "stuck": stuck, "failing": [], "blind": []});
     Entry::published(serde_json::from_value(health).unwrap(), None).unwrap()
+}
+
+/// The episodes of these entries, and the number of those that did not fit.
+fn episodes(entries: impl IntoIterator<Item = Entry>) -> (Vec<Episode>, u64) {
+    let mut fold = Fold::default();
+    entries.into_iter().for_each(|entry| fold.take(entry));
+    fold.finish()
 }
 
 /// Title, object, beginning, end.

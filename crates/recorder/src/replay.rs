@@ -106,7 +106,7 @@ fn status_at(known: &[Entry], next: &[Entry], time: WallTime) -> Option<Update> 
         return Some(Update::Status { taken, report });
     }
     let taken = known[last].time;
-    let mut report = lasting(&status.report, time.since(taken));
+    let mut report = aged(&status.report, time.since(taken));
     for entry in &known[last + 1..] {
         if let Some(mut health) = entry.as_health().cloned() {
             let passed = time.since(entry.time);
@@ -139,7 +139,7 @@ fn grow_older(stuck: &mut [StuckCall], failing: &mut [FailingCall], passed: Dura
 
 /// A status, some time after it was recorded. An overdue call is outstanding until a status shows
 /// otherwise, because its end is recorded; of other calls that is not known.
-fn lasting(report: &StatusReport, passed: Duration) -> StatusReport {
+fn aged(report: &StatusReport, passed: Duration) -> StatusReport {
     let mut report = report.clone();
     grow_older(&mut report.stuck, &mut report.failing, passed);
     let passed = passed.as_secs_f64();

@@ -40,7 +40,7 @@ pub struct Node {
     /// The last health that was reported.
     health: Option<HealthReport>,
     /// The pods whose calls hang or fail.
-    trouble: BTreeMap<PodUid, Condition>,
+    by_calls: BTreeMap<PodUid, Condition>,
 }
 
 /// A value, and the time as of which it is known.
@@ -183,7 +183,7 @@ impl Node {
         let failing = failing.map(|pod| (pod.uid.clone(), Condition::Failing));
         let stuck = report.stuck.iter().filter_map(|call| call.pod.as_ref());
         let stuck = stuck.map(|pod| (pod.uid.clone(), Condition::Stuck));
-        self.trouble = failing.chain(stuck).collect();
+        self.by_calls = failing.chain(stuck).collect();
     }
 
     /// Shows the finding that was recorded with the status, unless there is a diagnosis, which has
@@ -202,7 +202,7 @@ impl Node {
 
     /// The condition of a pod, including the calls about it.
     pub fn condition<'a>(&'a self, pod: &'a Pod) -> &'a Condition {
-        let trouble = self.trouble.get(&pod.report.status.uid);
-        trouble.unwrap_or(&pod.condition)
+        let by_calls = self.by_calls.get(&pod.report.status.uid);
+        by_calls.unwrap_or(&pod.condition)
     }
 }

@@ -209,10 +209,10 @@ fn health(
     theme: &Theme,
 ) -> Vec<Line<'static>> {
     let health = &report.health;
-    let lasting = rounded_age(state.known_until().since(health.since));
+    let lasted = rounded_age(state.known_until().since(health.since));
     let message = format!("{}: {}", health.state, health.message);
     let text = pleg_text::escape::sentence(&message);
-    let reason = format!("({} for {lasting})", health.reason);
+    let reason = format!("({} for {lasted})", health.reason);
     let room = columns.saturating_sub(LABEL_WIDTH);
     let whole = format!("{text} {reason}");
     let mut lines = textwrap::wrap(&whole, room);

@@ -13,9 +13,9 @@ use node::Node;
 async fn under_the_status_lock_the_node_and_the_pod_say_who_it_is_until_it_is_over() {
     let double = Double::start().await;
     // As the daemon starts, the server has other troubles.
-    double.go_wrong("watch=true", Wrong::Status(503));
-    double.go_wrong("/status", Wrong::Body("<html>"));
-    double.go_wrong("/status", Wrong::Half);
+    double.fail_next("watch=true", Wrong::Status(503));
+    double.fail_next("/status", Wrong::Body("<html>"));
+    double.fail_next("/status", Wrong::Half);
     let config = AgentConfig {
         kubernetes: Some(KubernetesConfig {
             node_name: Some("node-1".to_owned()),

@@ -15,7 +15,7 @@ use pleg::out::health::{HealthState, Reason};
 use pleg::out::status_report::StatusReport;
 use pleg::runtime::Rpc;
 
-use crate::summary::{LIMIT_REACHED, Summary, shortened};
+use crate::summary::{Summary, shortened};
 
 /// The maximum length of a message, in bytes.
 const MAX_MESSAGE_BYTES: usize = 1024;
@@ -57,19 +57,19 @@ pub struct Condition {
 impl Condition {
     /// The condition `PLEGUnhealthy` for this report.
     pub fn of(report: &StatusReport) -> Option<Self> {
-        let health = &report.health;
-        let (status, reason) = match health.state {
+        let status = match report.health.state {
             HealthState::Starting => return None,
-            HealthState::Unhealthy => (Status::True, health.reason.as_str()),
-            _ if report.guard.limit_reached => (Status::True, LIMIT_REACHED),
-            HealthState::Healthy | HealthState::Degraded => (Status::False, health.reason.as_str()),
+            HealthState::Unhealthy => Status::True,
+            _ if report.guard.limit_reached => Status::True,
+            HealthState::Healthy | HealthState::Degraded => Status::False,
         };
         let stuck = report.stuck.iter().chain(&report.guard.culprits);
+        let summary = Summary::of(report);
         Some(Self {
             status,
-            reason,
+            reason: summary.condition_reason(),
             message: message(report),
-            summary: Some(Summary::of(report)),
+            summary: Some(summary),
             stuck_calls: stuck.map(|call| (call.call, call.id.clone())).collect(),
         })
     }
@@ -102,14 +102,10 @@ impl Condition {
 
     /// Whether it differs from the other one in more than ages.
     pub(crate) fn differs(&self, other: &Self) -> bool {
-        let cause = |of: &Self| {
-            of.summary
-                .as_ref()
-                .and_then(|summary| summary.cause.clone())
-        };
+        let cause = self.summary.as_ref().map(|summary| &summary.cause);
         (self.status, self.reason) != (other.status, other.reason)
             || self.stuck_calls != other.stuck_calls
-            || cause(self) != cause(other)
+            || cause != other.summary.as_ref().map(|summary| &summary.cause)
     }
 }
 

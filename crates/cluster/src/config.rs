@@ -14,7 +14,7 @@ const DEFAULT_CONDITION: &str = "PLEGUnhealthy";
 /// `plegnothealthy=true:NoSchedule`.
 const DEFAULT_TAINT_KEY: &str = "plegnothealthy";
 
-/// The number of writes per second of a whole fleet that an API server bears.
+/// The maximum number of writes per second of all agents together, which an API server can bear.
 const MAX_WRITES_PER_SECOND: u32 = 125;
 
 /// The maximum delay of a change, even in a large fleet.

@@ -11,7 +11,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 use std::time::Duration;
 
 use pleg::model::id::{Id, PodRef};
-use pleg::model::wall_time::WallTime;
+use pleg::model::wall_time::{Moment, WallTime};
 use pleg::out::health::{HealthState, Reason, StuckCall};
 use pleg::out::status_report::{GuardStatus, StatusReport};
 use pleg::runtime::Rpc;
@@ -93,7 +93,7 @@ struct RecentEvent {
 pub(crate) struct Episodes {
     /// The problem of the node.
     node: Option<NodeProblem>,
-    /// The reported cause of a problem, or of what no call shows.
+    /// The cause that was reported last: of a problem, or of a fault that no call shows.
     diagnosed: Option<String>,
     /// The calls that are stuck, and whether that was reported.
     stuck: BTreeMap<(Rpc, Id), Stuck>,
@@ -102,6 +102,7 @@ pub(crate) struct Episodes {
     /// Queued events that may still recur. There are few.
     recent: Vec<RecentEvent>,
     queue: VecDeque<NewEvent>,
+    /// How many more events may be created at once, and up to when this was refilled.
     left: u32,
     refilled: Instant,
     /// The number of events that were left out.
@@ -147,23 +148,26 @@ impl Episodes {
         }
     }
 
-    pub(crate) fn on_report(&mut self, report: &StatusReport, time: WallTime, now: Instant) {
-        while self.left < MAX_EVENTS_AT_ONCE && now >= self.refilled + REFILL_INTERVAL {
+    /// Queues the events that a report causes.
+    pub(crate) fn on_report(&mut self, report: &StatusReport, now: Moment) {
+        let instant = now.instant;
+        while self.left < MAX_EVENTS_AT_ONCE && instant >= self.refilled + REFILL_INTERVAL {
             self.left += 1;
             self.refilled += REFILL_INTERVAL;
         }
-        let may_recur = |it: &RecentEvent| it.is_pending || now < it.last + SERIES_ENDS_AFTER;
+        let may_recur = |it: &RecentEvent| it.is_pending || instant < it.last + SERIES_ENDS_AFTER;
         self.recent.retain(may_recur);
-        self.report_node(report, time, now);
-        self.report_pods(report, time, now);
-        self.report_warnings(report, time, now);
-        self.report_bypassed_guard(&report.guard, time, now);
-        self.queue_series(now);
+        self.report_node(report, now);
+        self.report_pods(report, now);
+        self.report_warnings(report, now);
+        self.report_bypassed_guard(&report.guard, now);
+        self.queue_series(instant);
     }
 
-    fn report_warnings(&mut self, report: &StatusReport, time: WallTime, now: Instant) {
+    fn report_warnings(&mut self, report: &StatusReport, now: Moment) {
+        let instant = now.instant;
         self.warned
-            .retain(|_, reported| now < *reported + MIN_WARNING_INTERVAL);
+            .retain(|_, reported| instant < *reported + MIN_WARNING_INTERVAL);
         for warning in &report.warnings {
             if self.warned.contains_key(&warning.cause) {
                 continue;
@@ -172,14 +176,14 @@ impl Episodes {
                 "{} (confidence: {}): {}",
                 warning.cause, warning.confidence, warning.sentence
             );
-            // If it did not fit, it is reported tomorrow.
+            // A warning for which there is no room is reported tomorrow.
             let cause = hash(&warning.cause);
-            self.queue(Regarding::Node, "EarlyWarning", cause, note, time, now);
-            self.warned.insert(warning.cause.clone(), now);
+            self.queue(Regarding::Node, "EarlyWarning", cause, note, now);
+            self.warned.insert(warning.cause.clone(), instant);
         }
     }
 
-    fn report_node(&mut self, report: &StatusReport, time: WallTime, now: Instant) {
+    fn report_node(&mut self, report: &StatusReport, now: Moment) {
         let health = &report.health;
         let level = match health.state {
             HealthState::Starting => return,
@@ -189,21 +193,20 @@ impl Episodes {
             HealthState::Degraded if health.reason == Reason::Guarding => Some(Level::Guarding),
             HealthState::Degraded => Some(Level::Degraded),
         };
-        let culprits: BTreeSet<_> = stuck_calls(report).map(|call| &call.id).collect();
         match (self.node.take(), level) {
             (None, None) => {}
             (Some(problem), None) => {
                 if problem.is_reported {
-                    let lasted = seconds(now - problem.since);
+                    let lasted = seconds(now.instant - problem.since);
                     let note = format!("all pods are up to date again, after {lasted}");
-                    self.queue(Regarding::Node, ALL_SEEN, 0, note, time, now);
+                    self.queue(Regarding::Node, ALL_SEEN, 0, note, now);
                 }
             }
             (problem, Some(level)) => {
                 let is_worse = problem.as_ref().is_none_or(|it| level > it.level);
                 let was = problem.unwrap_or(NodeProblem {
                     level,
-                    since: now,
+                    since: now.instant,
                     is_reported: false,
                 });
                 let is_reported = is_worse && {
@@ -212,7 +215,8 @@ impl Episodes {
                         _ => health.reason.as_str(),
                     };
                     let note = format!("{}: {}", health.state, health.message);
-                    self.queue(Regarding::Node, reason, hash(&culprits), note, time, now)
+                    let subject = hash(&culprits(report));
+                    self.queue(Regarding::Node, reason, subject, note, now)
                 };
                 self.node = Some(NodeProblem {
                     level: level.max(was.level),
@@ -221,12 +225,12 @@ impl Episodes {
                 });
             }
         }
-        self.report_cause(report, time, now);
+        self.report_cause(report, now);
     }
 
-    fn report_cause(&mut self, report: &StatusReport, time: WallTime, now: Instant) {
+    fn report_cause(&mut self, report: &StatusReport, now: Moment) {
         let Some(finding) = &report.finding else {
-            // While a trouble lasts, the same cause is no news.
+            // While a problem lasts, its cause is reported once.
             self.diagnosed.take_if(|_| self.node.is_none());
             return;
         };
@@ -242,13 +246,12 @@ impl Episodes {
             finding.sentence,
             bundle.unwrap_or_default()
         );
-        let culprits: BTreeSet<_> = stuck_calls(report).map(|call| &call.id).collect();
-        let subject = hash(&(&finding.cause, &culprits));
-        self.queue(Regarding::Node, "Diagnosed", subject, note, time, now);
+        let subject = hash(&(&finding.cause, culprits(report)));
+        self.queue(Regarding::Node, "Diagnosed", subject, note, now);
         self.diagnosed = Some(finding.cause.clone());
     }
 
-    fn report_pods(&mut self, report: &StatusReport, time: WallTime, now: Instant) {
+    fn report_pods(&mut self, report: &StatusReport, now: Moment) {
         let mut stuck = BTreeMap::<(Rpc, Id), &StuckCall>::new();
         for call in stuck_calls(report) {
             if let (Some(id), Some(_)) = (&call.id, &call.pod) {
@@ -259,11 +262,11 @@ impl Episodes {
             if stuck.contains_key(&key) {
                 self.stuck.insert(key, known);
             } else if known.is_reported {
-                let lasted = seconds(now - known.since);
+                let lasted = seconds(now.instant - known.since);
                 let (call, _) = &key;
                 let note = format!("{call} no longer hangs, after {lasted}");
                 let regarding = Regarding::Pod(known.pod, known.container);
-                self.queue(regarding, CONTAINER_ANSWERS, hash(&key), note, time, now);
+                self.queue(regarding, CONTAINER_ANSWERS, hash(&key), note, now);
             }
         }
         for (key, call) in stuck {
@@ -283,11 +286,11 @@ impl Episodes {
                 seconds(age),
             );
             let regarding = Regarding::Pod(pod.clone(), container.clone());
-            let is_reported = self.queue(regarding, "ContainerStuck", hash(&key), note, time, now);
+            let is_reported = self.queue(regarding, "ContainerStuck", hash(&key), note, now);
             let known = Stuck {
                 pod: pod.clone(),
                 container,
-                since: now.checked_sub(age).unwrap_or(now),
+                since: now.instant.checked_sub(age).unwrap_or(now.instant),
                 is_reported,
             };
             self.stuck.insert(key, known);
@@ -295,25 +298,24 @@ impl Episodes {
     }
 
     /// A kubelet that was reconfigured or reinstalled bypasses the guard without an error.
-    fn report_bypassed_guard(&mut self, guard: &GuardStatus, time: WallTime, now: Instant) {
+    fn report_bypassed_guard(&mut self, guard: &GuardStatus, now: Moment) {
         if !guard.is_bypassed() || self.warned.contains_key(BYPASSED) {
             return;
         }
         let note = "the kubelet does not use the guard: no client has requested lists from it for \
                     10 minutes or longer; see --container-runtime-endpoint of the kubelet";
-        self.queue(Regarding::Node, BYPASSED, 0, note.to_owned(), time, now);
-        self.warned.insert(BYPASSED.to_owned(), now);
+        self.queue(Regarding::Node, BYPASSED, 0, note.to_owned(), now);
+        self.warned.insert(BYPASSED.to_owned(), now.instant);
     }
 
-    /// Queues an event. Returns whether it fitted.
+    /// Queues an event. Returns whether there was room for it.
     fn queue(
         &mut self,
         regarding: Regarding,
         reason: &'static str,
         subject: u64,
         note: String,
-        time: WallTime,
-        now: Instant,
+        now: Moment,
     ) -> bool {
         let event = NewEvent {
             regarding,
@@ -321,14 +323,14 @@ impl Episodes {
             reason,
             subject,
             note: shortened(&sentence(&note), MAX_NOTE_BYTES),
-            time,
+            time: now.wall,
             series: None,
         };
         let mut recent = self.recent.iter_mut();
         if let Some(recent) = recent.find(|recent| recent.event.is_same(&event)) {
             let count = recent.event.series.map_or(1, |(count, _)| count);
-            recent.event.series = Some((count.saturating_add(1), time));
-            recent.last = now;
+            recent.event.series = Some((count.saturating_add(1), now.wall));
+            recent.last = now.instant;
             recent.is_pending = true;
             return true;
         }
@@ -338,12 +340,12 @@ impl Episodes {
             return false;
         }
         if self.left == MAX_EVENTS_AT_ONCE {
-            self.refilled = now;
+            self.refilled = now.instant;
         }
         self.left -= 1;
         self.recent.push(RecentEvent {
             event: event.clone(),
-            last: now,
+            last: now.instant,
             written: None,
             is_pending: false,
         });
@@ -396,7 +398,12 @@ fn stuck_calls(report: &StatusReport) -> impl Iterator<Item = &StuckCall> {
     report.stuck.iter().chain(&report.guard.culprits)
 }
 
-fn hash(of: &impl Hash) -> u64 {
+/// The ids in the stuck calls.
+fn culprits(report: &StatusReport) -> BTreeSet<&Option<Id>> {
+    stuck_calls(report).map(|call| &call.id).collect()
+}
+
+pub(crate) fn hash(of: &impl Hash) -> u64 {
     let mut hasher = DefaultHasher::new();
     of.hash(&mut hasher);
     hasher.finish()

@@ -1,6 +1,6 @@
 //! Reports a node to Kubernetes, for operators and controllers: a node condition,
-//! events on the node and on the pods whose containers are stuck, and optionally a taint.
-//! And shows a whole [`fleet`] to people.
+//! events on the node and on the pods whose containers are stuck, and optionally a taint. [`fleet`]
+//! shows all nodes of a cluster.
 //!
 //! ```text
 //!   StatusReport --> condition, episodes, taint (pure: the wanted content)

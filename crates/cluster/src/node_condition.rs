@@ -6,6 +6,7 @@ use pleg::model::wall_time::{Moment, WallTime};
 use pleg::out::status_report::StatusReport;
 use tokio::time::Instant;
 
+use crate::api::Failure;
 use crate::condition::Condition;
 use crate::node::Node;
 
@@ -62,12 +63,12 @@ pub(crate) struct Entry {
 pub(crate) struct NodeCondition {
     kind: String,
     wanted: Option<Condition>,
-    /// When a difference between them must be written.
+    /// When a difference between the wanted and the written content must be written.
     due: Option<Instant>,
     written: Option<(Condition, Instant)>,
-    /// When it is confirmed next. Nodes that were started together do not confirm together.
+    /// When it is confirmed next. Agents that were started together do not confirm together.
     pub(crate) beat: Option<Instant>,
-    /// Since when it has had its status, if known.
+    /// Its status, and since when it has had it.
     since: Option<(&'static str, WallTime)>,
     /// Whether a write failed that may still have been performed.
     is_uncertain: bool,
@@ -133,10 +134,9 @@ impl NodeCondition {
         self.repair = match &self.written {
             Some(written) if !is_as_written(written) => {
                 let (_, at) = written;
-                let due = if is_new {
-                    now
-                } else {
-                    now.max(*at + MIN_REPAIR_INTERVAL)
+                let due = match is_new {
+                    true => now,
+                    false => now.max(*at + MIN_REPAIR_INTERVAL),
                 };
                 Some(self.repair.map_or(due, |already| already.min(due)))
             }
@@ -195,13 +195,19 @@ impl NodeCondition {
         };
     }
 
-    /// Another manager owns it: two writers would overwrite each other. The release may not be
-    /// visible.
-    pub(crate) fn set_foreign_owner(&mut self, now: Instant) {
-        self.foreign_until = Some(now + FOREIGN_OWNER_RETRY);
+    /// A write failed for this reason.
+    pub(crate) fn failed_with(&mut self, failure: &Failure, now: Instant) {
+        match failure {
+            // Another manager owns it: two writers would overwrite each other. The watch may not show
+            // its release.
+            Failure::Conflict(_) => self.foreign_until = Some(now + FOREIGN_OWNER_RETRY),
+            // The write was refused, so it was not performed.
+            Failure::Forbidden(..) | Failure::Unauthorized | Failure::Invalid(..) => {}
+            _ => self.failed(now),
+        }
     }
 
-    /// A write failed, but may have been performed.
+    /// A write may have been performed or not.
     pub(crate) fn failed(&mut self, now: Instant) {
         self.is_uncertain = true;
         self.due.get_or_insert(now);

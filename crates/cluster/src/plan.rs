@@ -108,10 +108,10 @@ pub(crate) struct Plan {
     rng: Rng,
 }
 
-/// The knowledge about the own Node.
+/// What is known of the own Node.
 #[derive(Debug)]
 enum KnownNode {
-    /// Nothing yet.
+    /// It was not read yet.
     NotRead,
     Exists(Box<Node>),
     Deleted,
@@ -121,19 +121,16 @@ enum KnownNode {
 
 impl Plan {
     pub(crate) fn new(config: &KubernetesConfig, node: &str, now: Instant, rng: Rng) -> Self {
-        let ours = (OurCondition::PlegUnhealthy, config.condition.clone());
-        let mut conditions = BTreeMap::from([ours]);
+        let condition = NodeCondition::new(config.condition.clone());
+        let mut conditions = BTreeMap::from([(OurCondition::PlegUnhealthy, condition)]);
         if config.container_runtime_ready {
-            let name = "ContainerRuntimeReady".to_owned();
-            conditions.insert(OurCondition::ContainerRuntimeReady, name);
+            let condition = NodeCondition::new("ContainerRuntimeReady".to_owned());
+            conditions.insert(OurCondition::ContainerRuntimeReady, condition);
         }
-        let conditions = conditions.into_iter();
         Self {
             node_name: node.to_owned(),
             node: KnownNode::NotRead,
-            conditions: conditions
-                .map(|(of, kind)| (of, NodeCondition::new(kind)))
-                .collect(),
+            conditions,
             taint: Taint::new(config),
             episodes: config.events.then(|| Episodes::new(now)),
             events_due: None,
@@ -159,7 +156,7 @@ impl Plan {
         self.taint.on_report(report, now.instant);
         if let Some(episodes) = &mut self.episodes {
             let were_waiting = episodes.next().is_some();
-            episodes.on_report(report, now.wall, now.instant);
+            episodes.on_report(report, now);
             if !were_waiting && episodes.next().is_some() {
                 // After the conditions of all nodes, and over twice the time.
                 let delay = self.spread + self.spread.mul_f64(2.0 * self.rng.f64());
@@ -173,10 +170,8 @@ impl Plan {
         self.node = match change {
             NodeChange::Deleted => KnownNode::Deleted,
             NodeChange::Exists(node) => {
-                let is_new = match &self.node {
-                    KnownNode::Exists(known) => known.metadata.uid != node.metadata.uid,
-                    KnownNode::NotRead | KnownNode::Deleted | KnownNode::Unreadable => true,
-                };
+                let known = self.known_node();
+                let is_new = known.is_none_or(|known| known.metadata.uid != node.metadata.uid);
                 self.taint.on_node(is_new);
                 let is_another =
                     is_new && matches!(self.node, KnownNode::Exists(_) | KnownNode::Deleted);
@@ -206,24 +201,21 @@ impl Plan {
 
     /// The write that is due now, if any.
     pub(crate) fn next(&self, now: Moment) -> Option<Write> {
-        let node = match &self.node {
-            KnownNode::NotRead | KnownNode::Deleted => return None,
-            KnownNode::Exists(node) => Some(node.as_ref()),
-            KnownNode::Unreadable => None,
-        };
+        if self.misses_node() {
+            return None;
+        }
+        let node = self.known_node();
         // If the Node may not be read, events have its name in place of its UID, as the kubelet's
         // events have.
         let uid = node.map_or(&self.node_name, |node| &node.metadata.uid);
         let may = |kind| {
-            self.backoffs[&kind]
-                .until()
-                .is_none_or(|at| now.instant >= at)
+            let until = self.backoffs[&kind].until();
+            until.is_none_or(|until| now.instant >= until)
         };
         for (which, condition) in &self.conditions {
             if may(Kind::from(*which))
-                && condition
-                    .due(self.confirmable_until())
-                    .is_some_and(|due| now.instant >= due)
+                && let Some(due) = condition.due(self.confirmable_until())
+                && now.instant >= due
                 && let Some(entry) = condition.entry(now.wall)
             {
                 return Some(Write::Condition(*which, entry, self.uid()));
@@ -240,12 +232,16 @@ impl Plan {
         (is_due && may(Kind::Event)).then(|| Write::Event(event.clone(), uid.clone()))
     }
 
-    /// The Node's UID, if the Node is known.
-    fn uid(&self) -> Option<String> {
+    fn known_node(&self) -> Option<&Node> {
         match &self.node {
-            KnownNode::Exists(node) => Some(node.metadata.uid.clone()),
+            KnownNode::Exists(node) => Some(node),
             KnownNode::NotRead | KnownNode::Deleted | KnownNode::Unreadable => None,
         }
+    }
+
+    /// The Node's UID, if the Node is known.
+    fn uid(&self) -> Option<String> {
+        Some(self.known_node()?.metadata.uid.clone())
     }
 
     /// When [`Self::next`] may return another result without a new input.
@@ -267,16 +263,15 @@ impl Plan {
     pub(crate) fn written(&mut self, write: &Write, now: Instant) {
         self.backoff(write.kind()).succeeded();
         match write {
-            // The Node was recreated meanwhile: the answer does not show to which one it was written.
-            Write::Condition(which, _, uid) if *uid != self.uid() => {
-                if let Some(condition) = self.conditions.get_mut(which) {
-                    condition.failed(now);
-                }
-            }
-            Write::Condition(which, entry, _) => {
+            Write::Condition(which, entry, uid) => {
+                let is_same_node = *uid == self.uid();
                 let first_beat = HEARTBEAT.mul_f64(0.1 + 0.9 * self.rng.f64());
-                if let Some(condition) = self.conditions.get_mut(which) {
-                    condition.written(entry, first_beat, now);
+                match self.conditions.get_mut(which) {
+                    Some(condition) if is_same_node => condition.written(entry, first_beat, now),
+                    // The Node was recreated meanwhile: the answer does not show to which one the
+                    // condition was written.
+                    Some(condition) => condition.failed(now),
+                    None => {}
                 }
             }
             // The watch reports the changed Node, in the order of its changes.
@@ -290,28 +285,16 @@ impl Plan {
         let kind = write.kind();
         let is_refused_for_good = self.backoff(kind).failures() >= TRIES_BEFORE_MISSING_RIGHT;
         match (failure, write) {
-            (Failure::Conflict(_), Write::Condition(which, ..)) => {
-                if let Some(condition) = self.conditions.get_mut(which) {
-                    condition.set_foreign_owner(now);
-                }
-            }
-            // These were refused, so they were not performed.
-            (
-                Failure::Forbidden(..) | Failure::Unauthorized | Failure::Invalid(_),
-                Write::Condition(..),
-            ) => {}
             (_, Write::Condition(which, ..)) => {
                 if let Some(condition) = self.conditions.get_mut(which) {
-                    condition.failed(now);
+                    condition.failed_with(failure, now);
                 }
             }
             // The server would refuse it again; the namespace does not exist any more.
             (
-                Failure::Invalid(_) | Failure::NotFound(_) | Failure::Conflict(_),
+                Failure::Invalid(..) | Failure::NotFound(_) | Failure::Conflict(_),
                 Write::Event(event, _),
-            ) => {
-                self.event_done(event);
-            }
+            ) => self.event_done(event),
             // Only this event may be refused, in a namespace that is being deleted.
             (Failure::Forbidden(..), Write::Event(event, _)) if is_refused_for_good => {
                 self.event_done(event);
@@ -343,27 +326,21 @@ impl Plan {
         self.backoffs.entry(kind).or_default()
     }
 
-    /// Whether a write must become visible before it can be removed.
+    /// Whether a written taint must become visible before it can be removed.
     pub(crate) fn needs_node_update(&self, now: Instant) -> bool {
-        match &self.node {
-            KnownNode::Exists(node) => self.taint.is_not_visible_yet(node, now),
-            KnownNode::NotRead | KnownNode::Deleted | KnownNode::Unreadable => false,
-        }
+        let node = self.known_node();
+        node.is_some_and(|node| self.taint.is_not_visible_yet(node, now))
     }
 
     /// What is removed before a stop: the written conditions with their types, and our taint.
     pub(crate) fn to_remove(&self) -> (Vec<(OurCondition, &str)>, Option<Value>) {
-        let written = self.conditions.iter();
-        let written = written.filter(|(_, it)| it.is_ours());
-        let written = written.map(|(which, it)| (*which, it.kind())).collect();
-        let taint = match &self.node {
-            KnownNode::Exists(node) => self.taint.patch_to_remove(node),
-            KnownNode::NotRead | KnownNode::Deleted | KnownNode::Unreadable => None,
-        };
-        (written, taint)
+        let ours = self.conditions.iter().filter(|(_, it)| it.is_ours());
+        let ours = ours.map(|(which, it)| (*which, it.kind())).collect();
+        let node = self.known_node();
+        (ours, node.and_then(|node| self.taint.patch_to_remove(node)))
     }
 
-    /// Whether the Node was requested and does not exist.
+    /// Whether the Node was not found yet, or was deleted.
     pub(crate) fn misses_node(&self) -> bool {
         matches!(self.node, KnownNode::NotRead | KnownNode::Deleted)
     }

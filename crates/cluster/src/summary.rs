@@ -93,9 +93,7 @@ impl Summary {
                 .collect(),
         }
     }
-}
 
-impl Summary {
     /// The reason of the condition beside it.
     pub(crate) fn condition_reason(&self) -> &'static str {
         match self.state {

@@ -27,7 +27,7 @@ const EFFECT: &str = "NoSchedule";
 /// How long a state other than Unhealthy must last before the Node is tainted.
 const TAINT_AFTER: Duration = Duration::from_secs(30);
 
-/// A watch shows a write within this time.
+/// The time within which a watch shows a write.
 const MAX_WATCH_DELAY: Duration = Duration::from_secs(10);
 
 #[derive(Debug)]

@@ -11,7 +11,7 @@ use kube::config::Kubeconfig;
 use pleg::model::wall_time::{Moment, WallClock};
 use pleg::out::status_report::StatusReport;
 use tokio::sync::{mpsc, oneshot, watch};
-use tokio::task::{JoinError, JoinHandle};
+use tokio::task::JoinHandle;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout};
 
 use crate::api::{Api, Failure};
@@ -30,10 +30,10 @@ const REMOVAL_TIMEOUT: Duration = Duration::from_millis(700);
 /// A watch that lasted for this long has not failed at once.
 const STABLE_WATCH_AFTER: Duration = Duration::from_secs(10);
 
-/// A watch shows a write within this time.
-const MAX_WATCH_DELAY: Duration = Duration::from_secs(60);
+/// If the watch has not shown a write for this long, its connection is dead.
+const WATCH_DEAD_AFTER: Duration = Duration::from_secs(60);
 
-/// What the log says of a missing Node.
+/// The subject of the log line about a missing Node.
 const FINDING_NODE: &str = "finding the Node of this name";
 
 /// The interval at which files of credentials are checked for changes.
@@ -73,7 +73,10 @@ pub fn start(
     let thread = thread::Builder::new().name("kubernetes".to_owned());
     let thread = thread.spawn(move || {
         let writer = Writer {
-            credentials: Credentials::new(config.kubeconfig.clone()),
+            credentials: Credentials {
+                kubeconfig: config.kubeconfig.clone(),
+                written: None,
+            },
             plan: Plan::new(&config, &node, Instant::now(), Rng::new()),
             update_due: None,
             api: watch::Sender::new(None),
@@ -135,7 +138,7 @@ struct Writer {
     credentials: Credentials,
     plan: Plan,
     api: watch::Sender<Option<Api>>,
-    /// By then the watch has shown the write; otherwise its connection is dead.
+    /// If the watch has not shown the last write until then, its connection is dead.
     update_due: Option<Instant>,
     figures: Figures,
     clock: WallClock,
@@ -190,7 +193,7 @@ impl Writer {
             }
         }
         let _ = timeout(REMOVAL_TIMEOUT, async {
-            // A write of the last moment is removed too.
+            // What the outstanding write writes is removed too.
             let settled = async {
                 while writing.is_some() || self.plan.needs_node_update(Instant::now()) {
                     tokio::select! {
@@ -237,16 +240,16 @@ impl Writer {
     fn on_written(&mut self, write: &Write, outcome: Outcome) {
         let now = self.now();
         let kind = write.kind();
-        let failure = outcome.as_ref().err();
-        self.figures
-            .ended(kind, failure, now.wall.as_unix_seconds());
+        let (failure, time) = (outcome.as_ref().err(), now.wall.as_unix_seconds());
+        self.figures.ended(kind, failure, time);
         match outcome {
             Ok(()) => {
                 self.plan.written(write, now.instant);
                 self.log(log_subject(kind), None);
                 // Every write except an event changes the Node.
                 if kind != Kind::Event {
-                    self.update_due.get_or_insert(now.instant + MAX_WATCH_DELAY);
+                    self.update_due
+                        .get_or_insert(now.instant + WATCH_DEAD_AFTER);
                 }
             }
             Err(failure) => {
@@ -254,7 +257,7 @@ impl Writer {
                     self.credentials.forget();
                 }
                 // The list of taints has changed since it was read.
-                if let (Failure::Invalid(_), Kind::Taint) = (&failure, kind) {
+                if let (Failure::Invalid(..), Kind::Taint) = (&failure, kind) {
                     self.restart_watch();
                 }
                 self.plan.failed(write, &failure, now.instant);
@@ -286,11 +289,8 @@ impl Writer {
                     self.logged.insert(subject, message);
                 }
             }
-            None => {
-                if self.logged.remove(subject).is_some() {
-                    tracing::info!("{subject}: done");
-                }
-            }
+            None if self.logged.remove(subject).is_some() => tracing::info!("{subject}: done"),
+            None => {}
         }
     }
 
@@ -353,15 +353,13 @@ async fn ended(writing: &mut Option<(Write, JoinHandle<Outcome>)>) -> (Write, Ou
     let Some((write, task)) = writing else {
         return std::future::pending().await;
     };
-    let outcome = task.await.unwrap_or_else(|panicked| resume(panicked));
+    let outcome = task.await;
     let write = write.clone();
     *writing = None;
+    // A panic of a task ends the process.
+    let outcome =
+        outcome.unwrap_or_else(|panicked| std::panic::resume_unwind(panicked.into_panic()));
     (write, outcome)
-}
-
-/// A panic of a task ends the process.
-fn resume(panicked: JoinError) -> ! {
-    std::panic::resume_unwind(panicked.into_panic())
 }
 
 /// Watches the own Node while there is a receiver. Retries after a failure with growing intervals.
@@ -369,11 +367,9 @@ async fn watch_node(mut apis: watch::Receiver<Option<Api>>, updates: mpsc::Sende
     let mut rng = Rng::new();
     let mut backoff = Backoff::default();
     loop {
-        let Ok(api) = apis.wait_for(Option::is_some).await.map(|api| api.clone()) else {
+        let api = apis.wait_for(Option::is_some).await;
+        let Ok(Some(api)) = api.map(|api| api.clone()) else {
             return;
-        };
-        let Some(api) = api else {
-            continue;
         };
         let start = Instant::now();
         let watched = tokio::select! {
@@ -412,13 +408,6 @@ struct Credentials {
 }
 
 impl Credentials {
-    fn new(kubeconfig: Option<PathBuf>) -> Self {
-        Self {
-            kubeconfig,
-            written: None,
-        }
-    }
-
     /// Whether they have changed since the last check. A kubeconfig may name other files, which a
     /// kubelet replaces; the library itself reads a mounted token again.
     fn have_changed(&mut self) -> bool {
@@ -450,7 +439,6 @@ fn newest_of(file: &Path) -> Option<SystemTime> {
     let users = users.flat_map(|it| [it.client_certificate, it.client_key, it.token_file]);
     let clusters = clusters.into_iter().filter_map(|it| it.cluster);
     let named = users.chain(clusters.map(|it| it.certificate_authority));
-    let named = named.flatten();
-    let named = named.filter_map(|path| written(Path::new(&path)));
-    named.chain(written(file)).max()
+    let times = named.flatten().filter_map(|path| written(Path::new(&path)));
+    times.chain(written(file)).max()
 }

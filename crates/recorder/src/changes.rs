@@ -1,11 +1,11 @@
 //! Decides which status reports are recorded: one a minute, and each with a change that matters to
-//! a reader. A call or a report that is a second older is no change.
+//! a reader. A greater age of a call or of a report is not such a change.
 //!
 //! ```text
 //!   StatusReport, as it is made --> Essence: what matters of it --> did it change? --> record
 //!                                                                    ^
 //!                                 at most one a second, but a change of health at once;
-//!                                 in a row, at most as the budget allows
+//!                                 and within a budget
 //! ```
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,12 +28,12 @@ const MIN_INTERVAL: Duration = Duration::from_secs(1);
 /// second while it guards.
 const COUNTERS_INTERVAL: Duration = Duration::from_secs(10);
 
-/// The number of changes that are recorded in succession, and the interval at which another one is
-/// allowed: a runtime that flaps for hours would push everything else out of the recording.
+/// The number of changes that are recorded in quick succession, and the interval after which one
+/// more is allowed: a runtime that flaps for hours would push everything else out of the recording.
 const MAX_BURST: u32 = 60;
 const REFILL_INTERVAL: Duration = Duration::from_secs(5);
 
-/// An outstanding call of this age is part of what matters.
+/// A call that has been outstanding for this long matters to a reader.
 pub(crate) const OVERDUE_SECONDS: f64 = 2.0;
 
 /// Decides which reports are recorded.
@@ -51,7 +51,7 @@ struct Last {
     counters: Counters,
 }
 
-/// What matters of a status.
+/// What matters of a status to a reader.
 #[derive(Debug, PartialEq)]
 struct Essence {
     health: (HealthState, Reason),
@@ -71,16 +71,14 @@ struct Essence {
 
 type Calls = BTreeSet<(Rpc, Option<Id>)>;
 
-/// What the guard has counted.
-#[derive(Debug, PartialEq)]
-struct Counters {
-    calls: [BTreeMap<Rpc, u64>; 4],
-    differences: u64,
-}
+/// What the guard has counted: calls by their result, and differences.
+type Counters = ([BTreeMap<Rpc, u64>; 4], u64);
 
+/// How many more changes may be recorded.
 #[derive(Debug)]
 struct Budget {
     left: u32,
+    /// Up to when it was refilled.
     refilled: Instant,
 }
 
@@ -100,7 +98,7 @@ impl Changes {
     pub fn is_due(&mut self, report: &StatusReport, now: Instant) -> bool {
         self.budget.refill(now);
         let essence = Essence::of(report);
-        let counters = Counters::of(&report.guard);
+        let counters = counters(&report.guard);
         let is_due = match &self.last {
             None => true,
             // A reader stops at a change of health: the status shown there must not be a mixture of
@@ -125,20 +123,15 @@ impl Changes {
 
 impl Essence {
     fn of(report: &StatusReport) -> Self {
-        let overdue = report.in_flight.iter();
-        let overdue = overdue.filter(|call| call.age_seconds >= OVERDUE_SECONDS);
+        let (kubelet, guard) = (&report.kubelet_view, &report.guard);
+        let stuck = report.stuck.iter();
         let failing = report.failing.iter();
+        let in_flight = report.in_flight.iter();
+        let overdue = in_flight.filter(|call| call.age_seconds >= OVERDUE_SECONDS);
         Self {
             health: (report.health.state, report.health.reason),
-            kubelet: (
-                report.kubelet_view.ready,
-                report.kubelet_view.not_ready_in_seconds.is_some(),
-            ),
-            stuck: report
-                .stuck
-                .iter()
-                .map(|call| (call.call, call.id.clone()))
-                .collect(),
+            kubelet: (kubelet.ready, kubelet.not_ready_in_seconds.is_some()),
+            stuck: stuck.map(|call| (call.call, call.id.clone())).collect(),
             failing: failing
                 .map(|call| (call.call, Some(call.id.clone())))
                 .collect(),
@@ -149,12 +142,12 @@ impl Essence {
             kernel: report.kernel.state.clone(),
             runtime: report.runtime.version.clone(),
             guard: (
-                report.guard.mode,
+                guard.mode,
                 [
-                    report.guard.unresponsive,
-                    report.guard.guarding,
-                    report.guard.runtime_silent,
-                    report.guard.limit_reached,
+                    guard.unresponsive,
+                    guard.guarding,
+                    guard.runtime_silent,
+                    guard.limit_reached,
                 ],
             ),
             finding: report.finding.clone(),
@@ -163,19 +156,14 @@ impl Essence {
     }
 }
 
-impl Counters {
-    fn of(guard: &GuardStatus) -> Self {
-        let calls = [
-            &guard.answers,
-            &guard.given_up,
-            &guard.completed,
-            &guard.refused,
-        ];
-        Self {
-            calls: calls.map(Clone::clone),
-            differences: guard.differences,
-        }
-    }
+fn counters(guard: &GuardStatus) -> Counters {
+    let calls = [
+        &guard.answers,
+        &guard.given_up,
+        &guard.completed,
+        &guard.refused,
+    ];
+    (calls.map(Clone::clone), guard.differences)
 }
 
 impl Budget {

@@ -1,4 +1,5 @@
-//! The flight recorder: it records on disk what happens on a node, to examine an incident afterwards.
+//! The flight recorder: records on disk what happens on a node, so that an incident can be examined
+//! afterwards.
 //!
 //! ```text
 //!   events, health --------------\
@@ -11,9 +12,9 @@
 //!                a ticket <-- snapshot: with the doctor's evidence <--------/
 //! ```
 //!
-//! The unit is an [`Entry`]: one recorded fact, with its wall-clock time. Nothing in here may
-//! disturb the daemon that records: a queue that is full drops what does not fit, a disk that hangs
-//! blocks one thread, and what is lost is counted and recorded later.
+//! The unit is an [`Entry`]: one recorded fact, with its wall-clock time. Recording must not disturb
+//! the daemon: a queue that is full drops what does not fit, a disk that hangs blocks one thread,
+//! and what is lost is counted and recorded later.
 
 pub mod changes;
 pub mod fold;

@@ -11,7 +11,9 @@
 //! ```
 
 use causes::finding::Culprit;
+use pleg::model::event::Event;
 use pleg::model::wall_time::WallTime;
+use pleg::out::health::HealthReport;
 use pleg::out::pods::PodReport;
 use pleg::out::record::Record;
 use pleg::out::status_report::StatusReport;
@@ -110,7 +112,7 @@ pub struct Diagnosed {
 pub struct Finding {
     /// The id of the cause, as text because a newer pleg may know more causes.
     pub cause: String,
-    /// What the catalogue says of the cause.
+    /// The title of the cause in the catalogue.
     pub title: String,
     /// The finding on this node, with names; empty if the title says everything that is known.
     pub sentence: String,
@@ -197,8 +199,8 @@ impl Entry {
         Self { time, what }
     }
 
-    /// Creates the entry for a record of a subscriber, with the time of its event; `None` for what
-    /// the recording already contains.
+    /// Creates the entry for a record that subscribers receive, with the time at which its event
+    /// happened; `None` if the recording already contains its content.
     pub fn published(record: Record, happened: Option<WallTime>) -> Option<Self> {
         let (time, record) = match record {
             // The state before it is in the entry with all pods.
@@ -216,11 +218,35 @@ impl Entry {
         Some(Self { time, what })
     }
 
-    /// Whether it is a lifecycle event, of which there may be many.
-    pub(crate) fn is_event(&self) -> bool {
+    /// The record that subscribers received, if it is one.
+    pub(crate) fn as_published(&self) -> Option<&Published> {
         match &self.what {
-            Recorded::Published(published) => matches!(published.record, Record::Event(_)),
-            _ => false,
+            Recorded::Published(published) => Some(published),
+            _ => None,
+        }
+    }
+
+    /// The lifecycle event, if it is one.
+    pub(crate) fn as_event(&self) -> Option<&Event> {
+        match &self.as_published()?.record {
+            Record::Event(event) => Some(event),
+            _ => None,
+        }
+    }
+
+    /// The change of health, if it is one.
+    pub(crate) fn as_health(&self) -> Option<&HealthReport> {
+        match &self.as_published()?.record {
+            Record::Health(health) => Some(health),
+            _ => None,
+        }
+    }
+
+    /// The status, if it is one.
+    pub(crate) fn as_status(&self) -> Option<&Status> {
+        match &self.what {
+            Recorded::Status(status) => Some(status),
+            _ => None,
         }
     }
 }

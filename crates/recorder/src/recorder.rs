@@ -1,4 +1,4 @@
-//! Records entries of a daemon that must not wait for a disk.
+//! Records the entries of a daemon, which must not wait for a disk.
 //!
 //! ```text
 //!   record(entry) --> queue: 4 MB of JSON --> thread: frames, events gathered --> Store
@@ -8,8 +8,7 @@
 //!                                          with a new segment
 //! ```
 //!
-//! While writing fails, the queue keeps the oldest entries, and drops what does not
-//! fit.
+//! While writing fails, the queue keeps the oldest entries, and drops what does not fit.
 
 use std::fs::File;
 use std::path::PathBuf;
@@ -49,7 +48,7 @@ pub struct Recorder {
     ended: oneshot::Receiver<()>,
 }
 
-/// The state that the thread and its feeder share.
+/// The state that the recorder and its thread share.
 #[derive(Debug, Default)]
 struct Shared {
     queue: Queue,
@@ -77,8 +76,8 @@ pub struct Written {
 }
 
 impl Recorder {
-    /// Starts a thread that writes to this folder; events at the latest when `write_interval` has passed
-    /// since the last write. This function returns no error of the disk: the thread logs it and
+    /// Starts a thread that writes to this folder; events at the latest when `write_interval` has
+    /// passed since the last write. An error of the disk is not returned: the thread logs it and
     /// retries.
     pub fn start(
         folder: PathBuf,
@@ -86,13 +85,8 @@ impl Recorder {
         write_interval: Duration,
         clock: WallClock,
     ) -> std::io::Result<Self> {
-        Self::start_with(
-            folder,
-            limits,
-            write_interval,
-            clock,
-            Box::new(File::sync_all),
-        )
+        let sync = Box::new(File::sync_all);
+        Self::start_with(folder, limits, write_interval, clock, sync)
     }
 
     /// Starts a recorder with another way to sync.
@@ -130,7 +124,8 @@ impl Recorder {
             self.shared.lose(entry.time, Loss::WriteError);
             return;
         };
-        let is_urgent = !entry.is_event();
+        // There may be many events.
+        let is_urgent = entry.as_event().is_none();
         if let Err(why) = self.shared.queue.push(entry.time, json, is_urgent) {
             self.shared.lose(entry.time, why);
         }
@@ -144,7 +139,12 @@ impl Recorder {
 
     /// How much was recorded.
     pub fn written(&self) -> Written {
-        self.shared.counters.written()
+        let counters = &self.shared.counters;
+        Written {
+            bytes: counters.bytes.load(Ordering::Relaxed),
+            written: counters.written.load(Ordering::Relaxed),
+            lost: counters.lost.load(Ordering::Relaxed),
+        }
     }
 
     /// Stops the recorder. Writes what is in the queue if the disk responds within a short time.
@@ -166,15 +166,5 @@ impl Shared {
     fn lose(&self, time: WallTime, why: Loss) {
         self.counters.lost.fetch_add(1, Ordering::Relaxed);
         self.queue.lose(time, why);
-    }
-}
-
-impl Counters {
-    fn written(&self) -> Written {
-        Written {
-            bytes: self.bytes.load(Ordering::Relaxed),
-            written: self.written.load(Ordering::Relaxed),
-            lost: self.lost.load(Ordering::Relaxed),
-        }
     }
 }

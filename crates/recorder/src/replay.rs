@@ -13,7 +13,6 @@ use std::time::Duration;
 use pleg::model::wall_time::WallTime;
 use pleg::out::health::{FailingCall, HealthState, StuckCall};
 use pleg::out::pods::PodReport;
-use pleg::out::record::Record;
 use pleg::out::status_report::StatusReport;
 
 use crate::changes::OVERDUE_SECONDS;
@@ -28,10 +27,10 @@ const STATUS_FOLLOWS_WITHIN: Duration = Duration::from_secs(2);
 /// A status that is recorded because of a change of health follows within this time.
 const STATUS_DUE_WITHIN: Duration = Duration::from_millis(200);
 
-/// A part of the state at a time.
+/// A part of the state at one time.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Update {
-    /// Nothing was recorded at that time; everything else is as of before.
+    /// Nothing was recorded at that time; the other parts are as of before.
     NotRecorded(Unrecorded),
     /// The last status that was recorded.
     Status {
@@ -51,7 +50,7 @@ pub enum Update {
     },
 }
 
-/// Entries that a reader steps through, forwards and backwards.
+/// A recording through which a reader steps forwards and backwards.
 #[derive(Clone, Debug)]
 pub struct Recording {
     /// At least one, in order of time.
@@ -67,7 +66,7 @@ fn begins(entry: &Entry) -> bool {
 
 /// The index of the last status, or of the last beginning of an agent.
 fn last_of_an_agent(known: &[Entry]) -> Option<usize> {
-    let is_of_an_agent = |entry: &Entry| matches!(entry.what, Recorded::Status(_)) || begins(entry);
+    let is_of_an_agent = |entry: &Entry| entry.as_status().is_some() || begins(entry);
     known.iter().rposition(is_of_an_agent)
 }
 
@@ -84,42 +83,32 @@ fn unrecorded_at(known: &[Entry], next: &[Entry], time: WallTime) -> Option<Unre
 /// A lost exit is known again once all pods are recorded.
 fn losses(entries: &[Entry]) -> Vec<Unrecorded> {
     let all = entries.iter().enumerate();
-    let lost = all.filter_map(|(at, entry)| match entry.what {
-        Recorded::Lost(lost) => Some((&entries[at..], lost)),
-        _ => None,
+    let losses = all.filter_map(|(at, entry)| {
+        let Recorded::Lost(lost) = entry.what else {
+            return None;
+        };
+        let rest = &entries[at..];
+        let pods = rest.iter().find(|it| matches!(it.what, Recorded::Pods(_)));
+        let until = pods.or(rest.last()).map_or(lost.since, |it| it.time);
+        Some(Unrecorded::of(lost, until))
     });
-    let lost = lost.map(|(rest, lost)| {
-        let mut pods = rest
-            .iter()
-            .filter(|it| matches!(it.what, Recorded::Pods(_)));
-        let until = pods.next().or(rest.last()).map_or(lost.since, |it| it.time);
-        Unrecorded::of(lost, until)
-    });
-    lost.collect()
+    losses.collect()
 }
 
 /// The last status of these entries, with the changes of health after it: the next status is
 /// recorded up to a second later, and much later if many changes follow each other.
 fn status_at(known: &[Entry], next: &[Entry], time: WallTime) -> Option<Update> {
     let last = last_of_an_agent(known)?;
-    // After the beginning of an agent nothing is known, and an earlier status is as of before.
-    let Recorded::Status(status) = &known[last].what else {
-        return None;
-    };
+    // After the beginning of an agent nothing is known until its first status.
+    let status = known[last].as_status()?;
     if let Some(status) = belonging(&known[last + 1..], next) {
-        let report = Box::new(status.report.clone());
-        return Some(Update::Status {
-            taken: time,
-            report,
-        });
+        let (taken, report) = (time, Box::new(status.report.clone()));
+        return Some(Update::Status { taken, report });
     }
     let taken = known[last].time;
-    let mut report = lasting(&status.report, time.since(taken));
+    let mut report = aged(&status.report, time.since(taken));
     for entry in &known[last + 1..] {
-        if let Recorded::Published(published) = &entry.what
-            && let Record::Health(health) = &published.record
-        {
-            let mut health = health.clone();
+        if let Some(mut health) = entry.as_health().cloned() {
             let passed = time.since(entry.time);
             grow_older(&mut health.stuck, &mut health.failing, passed);
             report.change_health(health);
@@ -131,26 +120,13 @@ fn status_at(known: &[Entry], next: &[Entry], time: WallTime) -> Option<Update> 
 
 /// The status that was recorded right after the last change of health, to which it belongs.
 fn belonging<'a>(since: &[Entry], next: &'a [Entry]) -> Option<&'a Status> {
-    let Entry {
-        time,
-        what:
-            Recorded::Published(Published {
-                record: Record::Health(health),
-                ..
-            }),
-    } = since.last()?
-    else {
-        return None;
-    };
-    let soon = next
-        .iter()
-        .take_while(|it| it.time.since(*time) < STATUS_DUE_WITHIN);
-    let status = soon.into_iter().find_map(|entry| match &entry.what {
-        Recorded::Status(status) => Some(status),
-        _ => None,
-    })?;
-    let of = &status.report.health;
-    ((of.state, of.reason) == (health.state, health.reason)).then_some(status)
+    let change = since.last()?;
+    let health = change.as_health()?;
+    let is_soon = |entry: &&Entry| entry.time.since(change.time) < STATUS_DUE_WITHIN;
+    let mut soon = next.iter().take_while(is_soon);
+    let status = soon.find_map(Entry::as_status)?;
+    let shown = &status.report.health;
+    ((shown.state, shown.reason) == (health.state, health.reason)).then_some(status)
 }
 
 /// Adds this time to the ages of stuck and failing calls.
@@ -163,14 +139,13 @@ fn grow_older(stuck: &mut [StuckCall], failing: &mut [FailingCall], passed: Dura
 
 /// A status, some time after it was recorded. An overdue call is outstanding until a status shows
 /// otherwise, because its end is recorded; of other calls that is not known.
-fn lasting(report: &StatusReport, passed: Duration) -> StatusReport {
+fn aged(report: &StatusReport, passed: Duration) -> StatusReport {
     let mut report = report.clone();
     grow_older(&mut report.stuck, &mut report.failing, passed);
     let passed = passed.as_secs_f64();
     if passed > 0.0 {
-        report
-            .in_flight
-            .retain(|call| call.age_seconds >= OVERDUE_SECONDS);
+        let in_flight = &mut report.in_flight;
+        in_flight.retain(|call| call.age_seconds >= OVERDUE_SECONDS);
     }
     for call in &mut report.in_flight {
         call.age_seconds += passed;
@@ -196,29 +171,23 @@ impl Recording {
         self.span
     }
 
-    /// The time at which a reader begins: the first trouble, because a recording is read to find
-    /// its cause, otherwise the last entry. The status that belongs to it is recorded right after
-    /// the change of health.
+    /// The time at which a reader begins: the first problem, because a recording is read to find its
+    /// cause; without a problem, the last entry. The status that belongs to a problem is recorded
+    /// right after the change of health.
     pub fn opening(&self) -> WallTime {
-        let is_trouble = |entry: &Entry| {
-            let state = match &entry.what {
-                Recorded::Status(status) => status.report.health.state,
-                Recorded::Published(Published {
-                    record: Record::Health(health),
-                    ..
-                }) => health.state,
-                _ => return false,
-            };
-            matches!(state, HealthState::Degraded | HealthState::Unhealthy)
+        let is_problem = |entry: &Entry| {
+            let of_status = entry.as_status().map(|status| status.report.health.state);
+            let state = of_status.or(entry.as_health().map(|health| health.state));
+            matches!(state, Some(HealthState::Degraded | HealthState::Unhealthy))
         };
-        let Some(first) = self.entries.iter().position(is_trouble) else {
+        let Some(first) = self.entries.iter().position(is_problem) else {
             return self.span.1;
         };
         let began = self.entries[first].time;
-        let mut status = self.entries[first..].iter();
-        let status = status.find(|entry| matches!(entry.what, Recorded::Status(_)));
+        let mut rest = self.entries[first..].iter();
+        let status = rest.find(|entry| entry.as_status().is_some());
         let status = status
-            .filter(|entry| is_trouble(entry) && entry.time.since(began) < STATUS_FOLLOWS_WITHIN);
+            .filter(|entry| is_problem(entry) && entry.time.since(began) < STATUS_FOLLOWS_WITHIN);
         status.map_or(began, |entry| entry.time)
     }
 
@@ -237,51 +206,41 @@ impl Recording {
     pub fn at(&self, time: WallTime, events: usize) -> Vec<Update> {
         let known = &self.entries[..self.known(time)];
         let next = &self.entries[known.len()..];
-        let is_lost =
-            |unrecorded: &&Unrecorded| unrecorded.since <= time && time < unrecorded.until;
-        let lost = self.losses.iter().find(is_lost).copied();
+        let mut losses = self.losses.iter().copied();
+        let lost = losses.find(|lost| lost.since <= time && time < lost.until);
         let unrecorded = lost.or_else(|| unrecorded_at(known, next, time));
         let status = match unrecorded {
             // No entry shows that a state lasted for longer.
             Some(unrecorded) => status_at(known, &[], unrecorded.since),
             None => status_at(known, next, time),
         };
-        let events_before = known.iter().rev().filter_map(|entry| match &entry.what {
-            Recorded::Published(published) => Some(Update::Published(published.clone())),
-            _ => None,
-        });
-        let mut published: Vec<_> = events_before.take(events).collect();
+        let published = known.iter().rev().filter_map(Entry::as_published);
+        let mut published: Vec<_> = published.take(events).cloned().collect();
         published.reverse();
-        let pods = self.pods_at(known);
         let unrecorded = unrecorded.map(Update::NotRecorded).into_iter();
-        unrecorded
-            .chain(status)
-            .chain(published)
-            .chain(pods)
-            .collect()
+        let updates = unrecorded.chain(status);
+        let updates = updates.chain(published.into_iter().map(Update::Published));
+        updates.chain(pods_at(known)).collect()
     }
 
     /// The number of entries up to this time.
     fn known(&self, time: WallTime) -> usize {
         self.entries.partition_point(|entry| entry.time <= time)
     }
+}
 
-    /// The pods after these entries; `None` before they were first recorded.
-    fn pods_at(&self, known: &[Entry]) -> Option<Update> {
-        let is_all = |entry: &Entry| matches!(entry.what, Recorded::Pods(_));
-        let all = known.iter().rposition(is_all)?;
-        let Recorded::Pods(pods) = &known[all].what else {
-            return None;
-        };
-        let mut pods = pods.clone();
-        for entry in &known[all + 1..] {
-            if let Recorded::Published(published) = &entry.what
-                && let Record::Event(event) = &published.record
-            {
-                pods::apply(&mut pods, event, published.happened);
-            }
+/// The pods after these entries; `None` before they were first recorded.
+fn pods_at(known: &[Entry]) -> Option<Update> {
+    let mut newest_first = known.iter().enumerate().rev();
+    let (at, mut pods) = newest_first.find_map(|(at, entry)| match &entry.what {
+        Recorded::Pods(pods) => Some((at, pods.clone())),
+        _ => None,
+    })?;
+    for entry in &known[at + 1..] {
+        if let (Some(event), Some(published)) = (entry.as_event(), entry.as_published()) {
+            pods::apply(&mut pods, event, published.happened);
         }
-        let listed = known[all].time;
-        Some(Update::Pods { listed, pods })
     }
+    let listed = known[at].time;
+    Some(Update::Pods { listed, pods })
 }

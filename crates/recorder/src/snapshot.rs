@@ -1,4 +1,4 @@
-//! What is known of a node in one file, for a ticket.
+//! A snapshot: what is known of a node in one file, for a ticket.
 //!
 //! ```text
 //!   gzip of lines:
@@ -29,9 +29,6 @@ use serde::{Deserialize, Serialize};
 /// The beginning of the first line, which identifies a snapshot.
 const BEGINNING: &str = "{\"kind\":\"pleg-snapshot\"";
 
-/// The value of `kind`.
-const KIND: &str = "pleg-snapshot";
-
 /// The version of the format. Fields and kinds of lines may be added within a version.
 const VERSION: u32 = 1;
 
@@ -52,7 +49,7 @@ pub struct Head {
     pub since: WallTime,
     /// What could not be collected, one sentence each.
     pub missing: Vec<String>,
-    /// Whether the command itself requested status and pods from the runtime, because no agent
+    /// Whether `pleg snapshot` itself requested status and pods from the runtime, because no agent
     /// responded.
     #[serde(rename = "ownLook", default)]
     pub own_examination: bool,
@@ -62,7 +59,7 @@ impl Head {
     /// The head of a snapshot that is taken now.
     pub fn new(taken: WallTime, since: WallTime, missing: Vec<String>) -> Self {
         Self {
-            kind: KIND.to_owned(),
+            kind: "pleg-snapshot".to_owned(),
             version: VERSION,
             made_by: concat!("pleg ", env!("CARGO_PKG_VERSION")).to_owned(),
             taken,

@@ -1,4 +1,4 @@
-//! Times of which nothing is known, because no agent ran, or because its entries were lost.
+//! Times about which nothing is known, because no agent ran, or because its entries were lost.
 
 use std::fmt;
 use std::time::Duration;

@@ -72,16 +72,14 @@ impl TaskDirectory {
 
 /// The ids that have an entry: those of all containers and sandboxes that have not ended.
 fn ids(world: &World) -> BTreeSet<Id> {
-    let sandboxes = world
-        .sandboxes()
-        .filter(|(_, it)| it.state == SandboxState::Ready);
-    let containers = world
-        .containers()
-        .filter(|(_, it)| it.state != ContainerState::Exited);
-    let sandboxes = sandboxes.map(|(_, it)| it.id.clone());
-    sandboxes
-        .chain(containers.map(|(_, it)| it.id.clone()))
-        .collect()
+    let sandboxes = world.sandboxes().map(|(_, it)| it);
+    let sandboxes = sandboxes.filter(|it| it.state == SandboxState::Ready);
+    let containers = world.containers().map(|(_, it)| it);
+    let containers = containers.filter(|it| it.state != ContainerState::Exited);
+    let ids = sandboxes
+        .map(|it| &it.id)
+        .chain(containers.map(|it| &it.id));
+    ids.cloned().collect()
 }
 
 impl Sim {

@@ -1,12 +1,10 @@
 //! Finds objects by their ids. Most ids contain the name of their pod, which is searched first.
 
-use pleg::model::listed::{ContainerState, SandboxState};
+use pleg::model::id::Id;
 use pleg::model::wall_time::WallTime;
 
+use crate::faults::StatusOf;
 use crate::world::{Container, Pod, Sandbox, World};
-
-/// The exit code of a process that was killed.
-const KILLED: i32 = 137;
 
 impl World {
     /// The sandbox with this id.
@@ -25,18 +23,24 @@ impl World {
             .or_else(|| self.pods.values().find_map(of))
     }
 
-    /// The next sandbox, which has another id.
-    pub(crate) fn another_sandbox(&self, id: &str) -> Option<(&Pod, &Sandbox)> {
-        let next = self.sandboxes().skip_while(|(_, it)| it.id.as_str() != id);
+    /// The sandbox that the answer to a status call describes: that with this id, or the next one.
+    pub(crate) fn sandbox_for(&self, id: &Id, of: StatusOf) -> Option<(&Pod, &Sandbox)> {
+        if of == StatusOf::Requested {
+            return self.sandbox_by_id(id.as_str());
+        }
+        let next = self.sandboxes().skip_while(|(_, it)| it.id != *id);
         let mut others = next.chain(self.sandboxes());
-        others.find(|(_, it)| it.id.as_str() != id)
+        others.find(|(_, it)| it.id != *id)
     }
 
-    /// The next container, which has another id.
-    pub(crate) fn another_container(&self, id: &str) -> Option<(&Pod, &Container)> {
-        let next = self.containers().skip_while(|(_, it)| it.id.as_str() != id);
+    /// The container that the answer to a status call describes: that with this id, or the next one.
+    pub(crate) fn container_for(&self, id: &Id, of: StatusOf) -> Option<(&Pod, &Container)> {
+        if of == StatusOf::Requested {
+            return self.container_by_id(id.as_str());
+        }
+        let next = self.containers().skip_while(|(_, it)| it.id != *id);
         let mut others = next.chain(self.containers());
-        others.find(|(_, it)| it.id.as_str() != id)
+        others.find(|(_, it)| it.id != *id)
     }
 
     /// The container with this id, for changing it.
@@ -47,19 +51,8 @@ impl World {
 
     /// Stops a sandbox, and kills its running containers.
     pub fn stop_sandbox(&mut self, id: &str, now: WallTime) {
-        let Some(pod) = self.pod_of_sandbox(id) else {
-            return;
-        };
-        for container in &mut pod.containers {
-            if container.sandbox_id.as_str() == id && container.state == ContainerState::Running {
-                container.exit(KILLED, now);
-            }
-        }
-        for sandbox in &mut pod.sandboxes {
-            if sandbox.id.as_str() == id {
-                sandbox.state = SandboxState::NotReady;
-                sandbox.ips.clear();
-            }
+        if let Some(pod) = self.pod_of_sandbox(id) {
+            pod.stop_sandboxes(|sandbox| sandbox.as_str() == id, now);
         }
     }
 

@@ -105,26 +105,23 @@ impl Published {
     pub(crate) fn update(&mut self, world: &World) -> Vec<Change> {
         let mut changes = Vec::new();
         for (name, pod) in &world.pods {
-            match self.pods.get_mut(name) {
-                Some(published) if published.is_current(pod) => {}
-                Some(published) => {
-                    let now = PublishedPod::of(pod);
-                    changes.extend(now.changes_since(&published.states, pod));
-                    *published = now;
-                }
-                None => {
-                    let now = PublishedPod::of(pod);
-                    changes.extend(now.changes_since(&[], pod));
-                    self.pods.insert(name.clone(), now);
-                }
+            let published = self.pods.get(name);
+            if published.is_some_and(|published| published.is_current(pod)) {
+                continue;
             }
+            let before = published.map_or(&[][..], |published| &published.states);
+            let now = PublishedPod::of(pod);
+            changes.extend(now.changes_since(before, pod));
+            self.pods.insert(name.clone(), now);
         }
         if self.pods.len() > world.pods.len() {
             self.pods.retain(|name, published| {
                 let is_removed = !world.pods.contains_key(name);
                 if is_removed {
                     let states = published.states.iter();
-                    changes.extend(states.map(|state| published.removal(state, None)));
+                    changes.extend(
+                        states.map(|was| published.change(was, Some(was.state), None, None)),
+                    );
                 }
                 !is_removed
             });
@@ -165,32 +162,33 @@ impl PublishedPod {
 
     /// The changes from the states `before` to those of `pod`, from which this was made.
     fn changes_since(&self, before: &[PublishedState], pod: &Pod) -> Vec<Change> {
-        let pod = Arc::new(pod.clone());
-        let was = |id: &Id| before.iter().find(|was| was.id == *id);
+        let pod = Some(Arc::new(pod.clone()));
         let now = self.states.iter().filter_map(|is| {
-            let before = was(&is.id).map(|was| was.state);
-            let changed = before != Some(is.state);
-            changed.then(|| Change {
-                before,
-                after: Some(is.state),
-                pod: Some(pod.clone()),
-                ..self.removal(is, None)
-            })
+            let was = before.iter().find(|was| was.id == is.id);
+            let (before, after) = (was.map(|was| was.state), Some(is.state));
+            (before != after).then(|| self.change(is, before, after, pod.clone()))
         });
         let removed = before
             .iter()
             .filter(|was| !self.states.iter().any(|is| is.id == was.id));
-        let removed = removed.map(|was| self.removal(was, Some(pod.clone())));
+        let removed = removed.map(|was| self.change(was, Some(was.state), None, pod.clone()));
         now.chain(removed).collect()
     }
 
-    fn removal(&self, was: &PublishedState, pod: Option<Arc<Pod>>) -> Change {
+    /// A change of the object that has or had this state.
+    fn change(
+        &self,
+        of: &PublishedState,
+        before: Option<State>,
+        after: Option<State>,
+        pod: Option<Arc<Pod>>,
+    ) -> Change {
         Change {
-            id: was.id.clone(),
-            before: Some(was.state),
-            after: None,
+            id: of.id.clone(),
+            before,
+            after,
             sandbox: AnnouncedSandbox {
-                id: was.sandbox_id.clone(),
+                id: of.sandbox_id.clone(),
                 pod: self.pod.clone(),
             },
             pod,

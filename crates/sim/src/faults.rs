@@ -18,7 +18,7 @@ use tokio::time::{Instant, sleep};
 pub enum Fault {
     /// It takes this long.
     Slow(Duration),
-    /// It takes a random time between these two, the same ones in each run.
+    /// It takes a random time between these two. The times are the same in each run.
     Jitter(Duration, Duration),
     /// It does not return until the fault is lifted.
     Hang,
@@ -93,7 +93,8 @@ impl Default for Faults {
 }
 
 impl Faults {
-    /// Sets the fault of a method and id. It replaces another of both.
+    /// Sets the fault of a method and an id, or of all calls of the method. It replaces the previous
+    /// one.
     pub fn set(&mut self, call: Rpc, id: Option<Id>, fault: Fault) {
         self.faults.insert((call, id), fault);
         self.changed.notify_waiters();
@@ -169,8 +170,9 @@ impl Faults {
         self.restarted.subscribe()
     }
 
-    /// As measured with containerd 1.7.24: each call that reads all containers waits for the lock,
-    /// also creating and starting one, but of the status calls only that of the locked container.
+    /// Whether a call waits for a status lock. As measured with containerd 1.7.24, each call that reads
+    /// all containers waits, as do creating and starting one; of the status calls, only that of the
+    /// locked container waits.
     fn waits_for_a_lock(&self, rpc: Rpc, id: Option<&Id>) -> bool {
         match rpc {
             Rpc::ListContainers | Rpc::CreateContainer | Rpc::StartContainer => self.is_locked(),
@@ -179,12 +181,7 @@ impl Faults {
         }
     }
 
-    /// The fault of a call: that of its id, or else that of its method.
-    fn of(&self, rpc: Rpc, id: Option<&Id>) -> Option<&Fault> {
-        let own = self.own(rpc, id);
-        own.or_else(|| self.faults.get(&(rpc, None)))
-    }
-
+    /// The fault of the id of a call.
     fn own(&self, rpc: Rpc, id: Option<&Id>) -> Option<&Fault> {
         id.and_then(|id| self.faults.get(&(rpc, Some(id.clone()))))
     }
@@ -194,16 +191,18 @@ impl Faults {
         if self.down().is_some() {
             return CallStep::Done(Err(CallError::connection_refused()));
         }
-        let has_locked_id = self.waits_for_a_lock(rpc, id) && id.is_some();
-        let cause = match self.own(rpc, id) {
+        let is_locked = self.waits_for_a_lock(rpc, id);
+        let own = self.own(rpc, id);
+        let cause = match own {
             Some(Fault::Hang | Fault::Slow(_) | Fault::Jitter(..)) => DelayCause::OwnFault,
-            _ if has_locked_id => DelayCause::OwnFault,
+            _ if is_locked && id.is_some() => DelayCause::OwnFault,
             _ => DelayCause::SharedFault,
         };
-        if self.stopped || self.waits_for_a_lock(rpc, id) {
+        if self.stopped || is_locked {
             return CallStep::Wait(cause, self.changed.clone().notified_owned());
         }
-        match self.of(rpc, id).cloned() {
+        let fault = own.or_else(|| self.faults.get(&(rpc, None)));
+        match fault.cloned() {
             None => CallStep::Done(Ok(AnswerForm::Correct)),
             Some(Fault::Fail(error)) => CallStep::Done(Err(error)),
             Some(Fault::Crash(down)) => {

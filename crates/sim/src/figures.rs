@@ -1,5 +1,5 @@
 //! Measures how late events are delivered on a simulated node, in situations for which the figures of
-//! a kubelet are known. Tests and the benchmark use the same situations. It needs virtual time.
+//! a kubelet are known. Tests and the benchmark use the same situations, in virtual time.
 //!
 //! ```
 //! use std::time::Duration;
@@ -99,12 +99,13 @@ pub async fn restarts_beside_hung_pods(mode: Mode, hung: usize) -> Latencies {
         let call = Rpc::ContainerStatus;
         sim.fault(call, Some(id.as_str()), Fault::Hang);
     }
+    // Restarts do not coincide with relists.
     sleep(Duration::from_micros(313)).await;
     let start = Instant::now();
     let mut changes = Changes::default();
     let free: Vec<usize> = (hung..PODS).collect();
     for (turn, &pod) in free.iter().cycle().enumerate() {
-        // Never at the time of a relist, and at another distance from it each time.
+        // The offset varies, so that restarts happen at different times between two relists.
         let offset = RESTART_INTERVAL * (turn as u32 % 7) / 7;
         let due = start + RESTART_INTERVAL * turn as u32 + offset;
         if due > start + RESTARTS_DURATION {

@@ -2,13 +2,12 @@
 
 use std::sync::Arc;
 
-use pleg::model::id::{Id, PodRef};
-use pleg::model::listed::{ContainerState, SandboxState};
+use pleg::model::listed::ContainerState;
 use pleg::runtime::AnnouncedSandbox;
 
 use crate::Sim;
 use crate::changes::{Change, State};
-use crate::world::{Container, Pod, Sandbox};
+use crate::world::{Container, Pod, World};
 
 /// The containers in the events of a flood.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,48 +43,30 @@ impl Sim {
 
     /// The start of a container that does not exist, in another pod for each number.
     fn unknown(&self, number: usize) -> Change {
-        let (name, now) = (format!("flood-{number}"), self.now());
-        let pod = PodRef {
-            uid: format!("uid-{name}").into(),
-            namespace: "default".into(),
-            name: name.as_str().into(),
-        };
-        let sandbox = Sandbox {
-            id: format!("{name}.0").into(),
-            state: SandboxState::Ready,
-            attempt: 0,
-            created_at: now,
-            ips: Vec::new(),
-            given: None,
-        };
-        let mut pod = Pod {
-            pod,
-            sandboxes: vec![sandbox],
-            containers: Vec::new(),
-        };
-        pod.create("app", now).start(now);
-        let id = pod.containers[0].id.clone();
-        started(&Arc::new(pod), id, format!("{name}.0").into())
+        let mut elsewhere = World::default();
+        let pod = elsewhere.run(&format!("flood-{number}"), &["app"], self.now());
+        started(&Arc::new(pod.clone()), &pod.containers[0])
     }
 
     fn known(&self) -> Vec<Change> {
         let world = self.world();
         let of = |pod: &Pod| {
             let whole = Arc::new(pod.clone());
-            let change = |it: &Container| started(&whole, it.id.clone(), it.sandbox_id.clone());
+            let change = |it: &Container| started(&whole, it);
             pod.containers.iter().map(change).collect::<Vec<_>>()
         };
         world.pods.values().flat_map(of).collect()
     }
 }
 
-fn started(pod: &Arc<Pod>, id: Id, sandbox: Id) -> Change {
+/// The start of a container in this pod.
+fn started(pod: &Arc<Pod>, container: &Container) -> Change {
     Change {
-        id,
+        id: container.id.clone(),
         before: Some(State::Container(ContainerState::Created)),
         after: Some(State::Container(ContainerState::Running)),
         sandbox: AnnouncedSandbox {
-            id: sandbox,
+            id: container.sandbox_id.clone(),
             pod: pod.pod.clone(),
         },
         pod: Some(pod.clone()),

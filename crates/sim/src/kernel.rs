@@ -28,13 +28,11 @@ pub(crate) struct Processes {
 impl Processes {
     /// The PID of a container. A container without a process receives one.
     fn pid(&mut self, id: &Id) -> u32 {
-        if let Some(pid) = self.pids.get(id) {
-            return *pid;
-        }
-        self.start_again(id)
+        let known = self.pids.get(id).copied();
+        known.unwrap_or_else(|| self.start_again(id))
     }
 
-    /// Starts another process in a container.
+    /// Starts a new process in a container.
     pub(crate) fn start_again(&mut self, id: &Id) -> u32 {
         let pid = FIRST_PID + self.count;
         self.count += 1;
@@ -42,7 +40,7 @@ impl Processes {
         pid
     }
 
-    /// Lets the process of a container run on without it.
+    /// Lets the process of a container continue although the runtime no longer knows the container.
     pub(crate) fn lose(&mut self, id: &Id) {
         let pid = self.pid(id);
         self.lost.insert(pid);

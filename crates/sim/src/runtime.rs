@@ -76,13 +76,10 @@ impl Runtime for Sim {
     async fn sandbox_status(&self, id: &Id) -> Result<SandboxStatus, CallError> {
         let of = self.call(Rpc::PodSandboxStatus, Some(id)).await?;
         let (world, now) = (self.world(), self.now());
-        let found = match of {
-            StatusOf::Requested => world.sandbox_by_id(id.as_str()),
-            StatusOf::Another => world.another_sandbox(id.as_str()),
-        };
+        let found = world.sandbox_for(id, of);
         found
             .map(|(pod, sandbox)| SandboxStatus {
-                containers: match self.fills_sandboxes() {
+                containers: match self.settings().fills_sandboxes {
                     true => in_sandbox(pod, sandbox, now),
                     false => Vec::new(),
                 },
@@ -94,10 +91,7 @@ impl Runtime for Sim {
     async fn container_status(&self, id: &Id) -> Result<ContainerStatus, CallError> {
         let of = self.call(Rpc::ContainerStatus, Some(id)).await?;
         let (world, now) = (self.world(), self.now());
-        let found = match of {
-            StatusOf::Requested => world.container_by_id(id.as_str()),
-            StatusOf::Another => world.another_container(id.as_str()),
-        };
+        let found = world.container_for(id, of);
         found
             .map(|(pod, container)| container_status(pod, container, now))
             .ok_or_else(|| self.manner().no_container(id).into())
@@ -105,7 +99,7 @@ impl Runtime for Sim {
 
     async fn container_pid(&self, id: &Id) -> Result<Option<u32>, CallError> {
         self.call(Rpc::ContainerStatus, Some(id)).await?;
-        Ok(self.pid(id).filter(|_| self.reports_pids()))
+        Ok(self.pid(id).filter(|_| !self.settings().hides_pids))
     }
 
     async fn announcements(&self) -> Result<Announcements, CallError> {

@@ -1,6 +1,5 @@
 //! The simulated node: its world, its faults, its stream of events, and the calls that it counts.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -36,17 +35,23 @@ pub struct Sim {
     /// Wakes the tasks that wait for the end of a process. Unlike a watch channel it wakes them in
     /// the order in which they began to wait, so each run has the same course.
     pub(crate) processes_changed: Arc<Notify>,
-    /// Whether a status reports the PID of its container.
-    reports_pids: Arc<AtomicBool>,
-    /// Whether lists are also served as streams.
-    streams_lists: Arc<AtomicBool>,
-    /// Whether the status of a sandbox holds its containers.
-    fills_sandboxes: Arc<AtomicBool>,
-    /// Whether a delayed list shows the world as of its answer.
-    lists_when_answered: Arc<AtomicBool>,
-    manner: Arc<Mutex<Manner>>,
+    settings: Arc<Mutex<Settings>>,
     beginning: WallTime,
     began: Instant,
+}
+
+/// Differences between runtimes.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Settings {
+    pub(crate) manner: Manner,
+    /// Whether a status hides the PID of its container.
+    pub(crate) hides_pids: bool,
+    /// Whether lists are also served as streams.
+    pub(crate) streams_lists: bool,
+    /// Whether the status of a sandbox contains its containers.
+    pub(crate) fills_sandboxes: bool,
+    /// Whether a delayed list shows the world as of its answer.
+    lists_when_answered: bool,
 }
 
 impl Default for Sim {
@@ -71,11 +76,7 @@ impl Sim {
             processes: Arc::default(),
             births: TaskDirectory::default(),
             processes_changed: Arc::default(),
-            reports_pids: Arc::new(AtomicBool::new(true)),
-            streams_lists: Arc::default(),
-            fills_sandboxes: Arc::default(),
-            lists_when_answered: Arc::default(),
-            manner: Arc::default(),
+            settings: Arc::default(),
             beginning,
             began: Instant::now(),
         }
@@ -196,45 +197,41 @@ impl Sim {
 
     /// Stops reporting the PIDs of containers, like cri-dockerd.
     pub fn hide_pids(&self) {
-        self.reports_pids.store(false, Ordering::Relaxed);
+        self.set(|settings| settings.hides_pids = true);
     }
 
     /// Also serves lists as streams, on the socket (KEP-5825: CRI-O 1.36, containerd 2.4).
     pub fn stream_lists(&self) {
-        self.streams_lists.store(true, Ordering::Relaxed);
+        self.set(|settings| settings.streams_lists = true);
     }
 
     /// Sets the runtime as which this one behaves. It also sets how events are served.
     pub fn behave_as(&self, manner: Manner) {
-        *self.manner.lock().expect("no panic while it is held") = manner;
+        self.set(|settings| settings.manner = manner);
         self.serve_stream(manner.serving());
     }
 
     pub(crate) fn manner(&self) -> Manner {
-        *self.manner.lock().expect("no panic while it is held")
+        self.settings().manner
+    }
+
+    pub(crate) fn settings(&self) -> Settings {
+        *self.settings.lock().expect("no panic while it is held")
+    }
+
+    fn set(&self, change: impl FnOnce(&mut Settings)) {
+        change(&mut self.settings.lock().expect("no panic while it is held"));
     }
 
     /// Includes the containers in the status of a sandbox (in the trait), like CRI-O with pod events.
     pub fn fill_sandboxes(&self) {
-        self.fills_sandboxes.store(true, Ordering::Relaxed);
+        self.set(|settings| settings.fills_sandboxes = true);
     }
 
     /// Makes a delayed list show the world as of its answer. By default it shows the world as of its
     /// request, like containerd 1.7, which copies its containers first.
     pub fn list_when_answered(&self) {
-        self.lists_when_answered.store(true, Ordering::Relaxed);
-    }
-
-    pub(crate) fn fills_sandboxes(&self) -> bool {
-        self.fills_sandboxes.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn streams_lists(&self) -> bool {
-        self.streams_lists.load(Ordering::Relaxed)
-    }
-
-    pub(crate) fn reports_pids(&self) -> bool {
-        self.reports_pids.load(Ordering::Relaxed)
+        self.set(|settings| settings.lists_when_answered = true);
     }
 
     /// Adds a pod and starts its containers.
@@ -363,10 +360,8 @@ impl Sim {
         call: Rpc,
         list: impl Fn(&World) -> T,
     ) -> Result<(T, AnswerForm), CallError> {
-        let copy = match self.lists_when_answered.load(Ordering::Relaxed) {
-            true => None,
-            false => Some(list(&self.world())),
-        };
+        let is_copied = !self.settings().lists_when_answered;
+        let copy = is_copied.then(|| list(&self.world()));
         let form = self.pass_faults(call, None).await?;
         let items = copy.unwrap_or_else(|| list(&self.world()));
         Ok((items, form))

@@ -30,10 +30,8 @@ pub(crate) struct Tally(Arc<Mutex<Counts>>);
 struct Counts {
     made: BTreeMap<Rpc, usize>,
     outstanding: BTreeMap<u64, Outstanding>,
-    per_id: BTreeMap<(Rpc, Option<Id>), usize>,
     max_per_id: usize,
-    /// Outstanding calls without streams of events, which do not count towards a limit.
-    unary: usize,
+    /// Without streams of events, which do not count towards a limit.
     max_unary: usize,
     last: u64,
 }
@@ -53,12 +51,14 @@ impl Tally {
             has_own_fault: false,
         };
         counts.outstanding.insert(number, call);
-        let per_id = counts.per_id.entry((rpc, id.cloned())).or_default();
-        *per_id += 1;
-        let per_id = *per_id;
+        let count = |is_counted: &dyn Fn(&Outstanding) -> bool| {
+            let calls = counts.outstanding.values();
+            calls.filter(|call| is_counted(call)).count()
+        };
+        let per_id = count(&|call| call.rpc == rpc && call.id.as_ref() == id);
+        let unary = count(&|call| call.rpc != Rpc::GetContainerEvents);
         counts.max_per_id = counts.max_per_id.max(per_id);
-        counts.unary += usize::from(rpc != Rpc::GetContainerEvents);
-        counts.max_unary = counts.max_unary.max(counts.unary);
+        counts.max_unary = counts.max_unary.max(unary);
         Counted {
             tally: self.clone(),
             number,
@@ -104,17 +104,6 @@ impl Counted {
 
 impl Drop for Counted {
     fn drop(&mut self) {
-        let mut counts = self.tally.lock();
-        let Some(call) = counts.outstanding.remove(&self.number) else {
-            return;
-        };
-        counts.unary -= usize::from(call.rpc != Rpc::GetContainerEvents);
-        let key = (call.rpc, call.id);
-        if let Some(per_id) = counts.per_id.get_mut(&key) {
-            *per_id -= 1;
-            if *per_id == 0 {
-                counts.per_id.remove(&key);
-            }
-        }
+        self.tally.lock().outstanding.remove(&self.number);
     }
 }

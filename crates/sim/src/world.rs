@@ -16,6 +16,9 @@ use pleg::model::wall_time::WallTime;
 /// The default image of a container.
 pub(crate) const IMAGE: &str = "pleg.test/busybox:latest";
 
+/// The exit code of a process that was killed.
+const KILLED: i32 = 137;
+
 /// The exit code that CRI-O reports while it does not know the real one.
 const UNKNOWN_CODE: i32 = -1;
 
@@ -140,19 +143,10 @@ impl Pod {
         let of_name = self.containers.iter().filter(|it| it.name == name);
         let attempt = of_name.map(|it| it.attempt + 1).max().unwrap_or_default();
         let sandbox_id = self.sandboxes.last().map(|sandbox| sandbox.id.clone());
-        self.containers.push(Container {
-            id: format!("{}/{name}.{attempt}", self.pod.name).into(),
-            sandbox_id: sandbox_id.unwrap_or_else(|| "".into()),
-            name: name.to_owned(),
-            attempt,
-            state: ContainerState::Created,
-            created_at: now,
-            started_at: None,
-            ended: None,
-            listed_as: None,
-            exit_code_delay: Duration::ZERO,
-            given: None,
-        });
+        let sandbox_id = sandbox_id.unwrap_or_else(|| "".into());
+        let id = format!("{}/{name}.{attempt}", self.pod.name).into();
+        let container = Container::new(id, sandbox_id, (name, attempt), now);
+        self.containers.push(container);
         self.containers.last_mut().expect("it was just pushed")
     }
 
@@ -168,12 +162,19 @@ impl Pod {
 
     /// Ends everything in the pod.
     pub fn stop(&mut self, now: WallTime) {
-        for container in &mut self.containers {
+        self.stop_sandboxes(|_| true, now);
+    }
+
+    /// Stops the sandboxes with these ids, and kills their running containers.
+    pub(crate) fn stop_sandboxes(&mut self, is_stopped: impl Fn(&Id) -> bool, now: WallTime) {
+        let containers = self.containers.iter_mut();
+        for container in containers.filter(|it| is_stopped(&it.sandbox_id)) {
             if container.state == ContainerState::Running {
-                container.exit(137, now);
+                container.exit(KILLED, now);
             }
         }
-        for sandbox in &mut self.sandboxes {
+        let sandboxes = self.sandboxes.iter_mut();
+        for sandbox in sandboxes.filter(|it| is_stopped(&it.id)) {
             sandbox.state = SandboxState::NotReady;
             sandbox.ips.clear();
         }
@@ -181,6 +182,28 @@ impl Pod {
 }
 
 impl Container {
+    /// A container that was created and not started.
+    pub(crate) fn new(
+        id: Id,
+        sandbox_id: Id,
+        (name, attempt): (&str, u32),
+        created_at: WallTime,
+    ) -> Self {
+        Self {
+            id,
+            sandbox_id,
+            name: name.to_owned(),
+            attempt,
+            state: ContainerState::Created,
+            created_at,
+            started_at: None,
+            ended: None,
+            listed_as: None,
+            exit_code_delay: Duration::ZERO,
+            given: None,
+        }
+    }
+
     /// Its image.
     pub fn image(&self) -> &str {
         self.given.as_ref().map_or(IMAGE, |given| &given.image)

@@ -43,8 +43,8 @@ impl<W: Write> Canvas<W> {
         })
     }
 
-    /// Another program has used the terminal, so the next draw draws everything.
-    pub fn begin_anew(&mut self) -> io::Result<()> {
+    /// Makes the next draw draw everything, because another program has used the terminal.
+    pub fn redraw_all(&mut self) -> io::Result<()> {
         self.shown = Buffer::empty(Rect::ZERO);
         self.terminal.hide_cursor()
     }
@@ -61,7 +61,7 @@ impl<W: Write> Canvas<W> {
         let mut frame = self.terminal.get_frame();
         let extent = view::draw(&mut frame, state, &self.theme);
         if *frame.buffer_mut() == self.shown {
-            // A frame of the library has a few sequences even without a cell.
+            // The library would write a few sequences even for a frame without a changed cell.
             self.terminal.current_buffer_mut().reset();
             return Ok(extent);
         }

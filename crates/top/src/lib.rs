@@ -8,10 +8,9 @@
 //!   keys --input--> Action ------------------'   '--> Request: run the doctor, step, quit
 //! ```
 //!
-//! [`state`] is pure: it has what is known of the node and the reader's choices; the time
-//! is an argument. [`view`] draws a state and changes nothing. [`input`] gives keys their meaning.
-//! [`session`] is the loop around them, and [`terminal`] restores the terminal whatever
-//! happens.
+//! [`state`] is pure: it contains what is known of the node, and the reader's choices; the time is an
+//! argument. [`view`] draws a state and changes nothing. [`input`] maps keys to actions. [`session`]
+//! is the loop around them, and [`terminal`] restores the terminal whatever happens.
 
 pub mod canvas;
 pub mod diagnosis;

@@ -115,14 +115,13 @@ pub async fn run(
     }
 }
 
-/// Applies an event of the terminal. An event that is no key, such as a change of size, causes a
-/// draw.
+/// Applies an event of the terminal. An event other than a key, such as a change of size, only causes
+/// a draw.
 fn press(state: &mut State, event: &Event) -> Option<Request> {
     let Event::Key(key) = event else {
         return None;
     };
-    let action = action(*key, state.mode())?;
-    state.act(action)
+    state.act(action(*key, state.mode())?)
 }
 
 fn serve(

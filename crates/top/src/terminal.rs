@@ -1,5 +1,4 @@
-//! Takes the terminal over while the screen is shown, and restores it whatever ends
-//! the screen.
+//! Takes the terminal over while the screen is shown, and restores it whatever ends the screen.
 //!
 //! ```text
 //!   enter: raw mode, alternate screen, no cursor
@@ -38,7 +37,7 @@ impl Screen {
     /// Takes the terminal over.
     pub fn enter(theme: Theme) -> io::Result<Self> {
         report_panics_on_the_restored_terminal();
-        let canvas = taken(|| {
+        let canvas = take_over(|| {
             // One write for each frame, so that no terminal shows half of it.
             let out = BufWriter::with_capacity(1 << 16, stdout());
             Canvas::new(out, size()?, theme)
@@ -53,7 +52,7 @@ impl Screen {
 
     /// Takes the terminal over again. The next draw draws everything.
     pub fn resume(&mut self) -> io::Result<()> {
-        taken(|| self.canvas.begin_anew())
+        take_over(|| self.canvas.redraw_all())
     }
 
     /// Draws a state.
@@ -68,8 +67,8 @@ impl Drop for Screen {
     }
 }
 
-/// Takes the terminal over and prepares it, or restores it.
-fn taken<T>(prepare: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+/// Takes the terminal over and prepares it. If that fails, restores it.
+fn take_over<T>(prepare: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
     TAKEN.store(true, Ordering::SeqCst);
     let taken = enable_raw_mode()
         .and_then(|()| execute!(stdout(), EnterAlternateScreen))

@@ -61,11 +61,11 @@ struct Server {
     nodes: Vec<Value>,
     events: Vec<Value>,
     received: Vec<Received>,
-    /// The wrong answers to the next requests whose path contains the string.
+    /// The wrong answers to the next requests, each for a path that contains the string.
     wrong: VecDeque<(&'static str, Wrong)>,
     /// How long after a change watches send it.
     watch_delay: Duration,
-    /// The status codes for all requests whose path contains the string.
+    /// The status codes for all requests, each for paths that contain the string.
     refused: Vec<(&'static str, u16)>,
 }
 
@@ -115,7 +115,7 @@ impl Double {
     }
 
     /// All requests that it received.
-    pub fn asked(&self) -> Vec<Received> {
+    pub fn requests(&self) -> Vec<Received> {
         self.lock().received.clone()
     }
 
@@ -145,9 +145,8 @@ impl Double {
     pub fn set_node(&self, node: Value) {
         let mut server = self.lock();
         let name = &node["metadata"]["name"];
-        let known = server.nodes.iter_mut();
-        let mut known = known.filter(|known| known["metadata"]["name"] == *name);
-        let kind = match known.next() {
+        let mut known = server.nodes.iter_mut();
+        let kind = match known.find(|known| known["metadata"]["name"] == *name) {
             Some(known) => {
                 known.clone_from(&node);
                 "MODIFIED"
@@ -175,7 +174,7 @@ impl Double {
     }
 
     /// Answers the next request whose path contains this with a wrong answer.
-    pub fn go_wrong(&self, path: &'static str, wrong: Wrong) {
+    pub fn fail_next(&self, path: &'static str, wrong: Wrong) {
         self.lock().wrong.push_back((path, wrong));
     }
 
@@ -185,7 +184,7 @@ impl Double {
     }
 
     /// Delays each change in watches that begin from now on.
-    pub fn watch_late(&self, delay: Duration) {
+    pub fn delay_watches(&self, delay: Duration) {
         self.lock().watch_delay = delay;
     }
 

@@ -9,7 +9,7 @@ use crate::driver::Driver;
 use crate::error::{Error, Result};
 use crate::spec::{ContainerSpec, Pod, PodSpec};
 
-/// More would wait within containerd, and take CPU time from what is measured.
+/// More concurrent calls would wait within containerd, and take CPU time from what is measured.
 const MAX_CONCURRENT: usize = 4;
 
 /// `/bin/true` exits at once, but the runtime may need some time to notice hundreds of exits.

@@ -11,6 +11,7 @@ use cri::v1::{
 };
 use cri::{ApiVersion, Rpc};
 use tokio::task::JoinHandle;
+use tokio::time::{Instant, sleep};
 
 use crate::driver::Driver;
 use crate::error::Result;
@@ -67,9 +68,9 @@ impl HeldUpdate {
 
     /// Waits for the answer, at most this long; [`HeldUpdate::is_held`] shows whether it arrived.
     pub async fn wait(&mut self, limit: Duration) {
-        let deadline = tokio::time::Instant::now() + limit;
-        while self.is_held() && tokio::time::Instant::now() < deadline {
-            tokio::time::sleep(Duration::from_millis(5)).await;
+        let deadline = Instant::now() + limit;
+        while self.is_held() && Instant::now() < deadline {
+            sleep(Duration::from_millis(5)).await;
         }
     }
 

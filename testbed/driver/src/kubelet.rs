@@ -26,14 +26,9 @@ pub(crate) fn new_uid() -> String {
     let random = fastrand::u128(..);
     let version_4 = random & !(0xf << 76) | 0x4 << 76;
     let uuid = format!("{:032x}", version_4 & !(0b11 << 62) | 0b10 << 62);
-    let (a, b, c, d, e) = (
-        &uuid[..8],
-        &uuid[8..12],
-        &uuid[12..16],
-        &uuid[16..20],
-        &uuid[20..],
-    );
-    format!("{a}-{b}-{c}-{d}-{e}")
+    [0..8, 8..12, 12..16, 16..20, 20..32]
+        .map(|part| &uuid[part])
+        .join("-")
 }
 
 fn map<const N: usize>(pairs: [(&str, String); N]) -> HashMap<String, String> {

@@ -4,7 +4,7 @@ use cri::v1::ContainerState;
 
 use crate::error::{Error, Result};
 
-/// Where a pod's network comes from.
+/// The network of a pod.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Network {
     /// The network of the host: fast, without CNI.

@@ -102,8 +102,7 @@ impl Agent {
 
     /// The text of all files of its state directory whose names have this ending.
     pub fn kept(&self, ending: &str) -> String {
-        let files =
-            std::fs::read_dir(self.place.path()).expect("the temporary directory is writable");
+        let files = std::fs::read_dir(self.place.path()).expect("the directory is readable");
         let paths = files.map(|file| file.expect("the directory is readable").path());
         let named = paths.filter(|path| path.to_string_lossy().ends_with(ending));
         named
@@ -122,7 +121,7 @@ impl Agent {
         self.until_within(WAIT_LIMIT, condition, wanted)
     }
 
-    /// The same, for as long as `limit`.
+    /// Like [`Self::until`], with this limit.
     #[track_caller]
     pub fn until_within(
         &self,

@@ -7,8 +7,8 @@ use std::time::Duration;
 use serde_json::Value;
 use testbed_driver::{Driver, Pod, PodSpec, Testbed};
 
-use crate::command;
 use crate::ticks::Ticks;
+use crate::{command, json};
 
 /// How long a run of the doctor may take, even if calls are stuck.
 const MAX_DURATION: Duration = Duration::from_secs(20);
@@ -63,7 +63,7 @@ pub fn healthy_line(testbed: &Testbed) -> String {
 }
 
 /// Runs the doctor in a mount namespace with these mounts, each a source and a target. The log of the
-/// kernel is empty there: what this machine went through before is not the test's.
+/// kernel is empty there, because earlier messages of this machine do not concern the test.
 fn output(endpoint: &cri::Endpoint, mounts: &[(&str, &str)], options: &[&str]) -> Output {
     let mounts = [mounts, &[("/dev/null", "/dev/kmsg")]].concat();
     let mounts = mounts
@@ -80,11 +80,6 @@ fn output(endpoint: &cri::Endpoint, mounts: &[(&str, &str)], options: &[&str]) -
         .expect("unshare is installed")
 }
 
-fn json(output: &Output) -> Value {
-    let text = String::from_utf8_lossy(&output.stdout);
-    serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error} in {text:?}, {output:?}"))
-}
-
 /// Asserts that there is one finding, and that it is of this cause. Returns it.
 #[track_caller]
 pub fn only(report: &Value, cause: &str) -> Value {
@@ -98,7 +93,7 @@ pub fn only(report: &Value, cause: &str) -> Value {
 
 /// Asserts that nothing was found.
 #[track_caller]
-pub fn assert_well(report: &Value) {
+pub fn assert_healthy(report: &Value) {
     assert_eq!(report["verdict"], "ok", "{report:#}");
 }
 
@@ -112,14 +107,14 @@ pub async fn assert_stop_and_crash_are_distinguished(testbed: &Testbed) {
     assert_eq!(finding["culprit"]["process"], "containerd");
     assert_eq!(finding["culprit"]["pid"].to_string(), pid);
     testbed.verb(&["cont"]).await.expect("the verb succeeds");
-    assert_well(&doctor(testbed));
+    assert_healthy(&doctor(testbed));
 
     testbed.verb(&["crash"]).await.expect("the verb succeeds");
     let finding = only(&doctor(testbed), "runtime-unresponsive");
     let sentence = finding["sentence"].as_str().expect("a sentence");
     assert!(sentence.contains("is gone"), "{sentence}");
     testbed.verb(&["start"]).await.expect("the verb succeeds");
-    assert_well(&doctor(testbed));
+    assert_healthy(&doctor(testbed));
 }
 
 /// Runs the pods `pod-0`, `pod-1`, …, each with a container `app`.

@@ -1,4 +1,4 @@
-//! Shared by the end-to-end tests: a pleg process whose records are read, and a containerd for each test.
+//! Tools of the end-to-end tests: a pleg process whose records are read, and a containerd for each test.
 //!
 //! ```text
 //!   Testbed (private containerd) <-- Driver: starts and ends pods and faults
@@ -78,7 +78,11 @@ pub fn pleg(arguments: &[&str]) -> Output {
 
 /// Runs pleg to its end and reads the JSON that it wrote.
 pub fn pleg_json(arguments: &[&str]) -> Value {
-    let output = pleg(&[arguments, &["-o", "json"]].concat());
+    json(&pleg(&[arguments, &["-o", "json"]].concat()))
+}
+
+/// The JSON that a process wrote.
+fn json(output: &Output) -> Value {
     let text = String::from_utf8_lossy(&output.stdout);
     serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error} in {text:?}, {output:?}"))
 }
@@ -151,20 +155,18 @@ impl Running {
     /// The first `wanted` record among those that were read already or that follow.
     #[track_caller]
     pub fn ever(&self, condition: &str, wanted: impl Fn(&Value) -> bool) -> Value {
-        let read = self
-            .history
-            .borrow()
-            .iter()
-            .find(|record| wanted(record))
-            .cloned();
-        read.unwrap_or_else(|| {
-            let records = self.until(condition, wanted);
-            records
-                .into_iter()
-                .next_back()
-                .expect("until returns at least one")
-                .1
-        })
+        let history = self.history.borrow();
+        let read = history.iter().find(|record| wanted(record)).cloned();
+        drop(history);
+        read.unwrap_or_else(|| self.first(condition, wanted).1)
+    }
+
+    /// Waits for the first `wanted` record. Returns when it arrived, and the record.
+    #[track_caller]
+    fn first(&self, condition: &str, wanted: impl Fn(&Value) -> bool) -> (Instant, Value) {
+        let records = self.until(condition, wanted);
+        let last = records.into_iter().next_back();
+        last.expect("until returns at least one")
     }
 
     /// Whether a record that is `wanted` was read already.
@@ -195,22 +197,13 @@ impl Running {
     #[track_caller]
     pub fn event(&self, kind: &str, id: &str) -> (Instant, Value) {
         let condition = format!("{kind} of {id}");
-        let records = self.until(&condition, |record| is_event(record, kind, id));
-        records
-            .into_iter()
-            .next_back()
-            .expect("until returns at least one")
+        self.first(&condition, |record| is_event(record, kind, id))
     }
 
     /// Waits for a record with this state of health, and returns it.
     #[track_caller]
     pub fn health(&self, state: &str) -> Value {
-        let records = self.until(state, |record| record["state"] == state);
-        records
-            .into_iter()
-            .next_back()
-            .expect("until returns at least one")
-            .1
+        self.first(state, |record| record["state"] == state).1
     }
 }
 

@@ -1,5 +1,5 @@
-//! How long this machine has run. A virtual machine may stand still for minutes, while its clocks go on:
-//! that time is not of what a test measures.
+//! A clock that stands still while this machine does. A virtual machine may be paused for minutes while its
+//! other clocks continue, and a test must not measure that time.
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -8,10 +8,10 @@ use std::time::Duration;
 
 const TICK: Duration = Duration::from_millis(100);
 
-/// Since the first call. A tick may be late, but two are never one.
+/// The number of ticks since the first call. A pause of the machine makes one tick late, and skips none.
 static TICKS: AtomicU32 = AtomicU32::new(0);
 
-/// A moment in the time in which the machine runs.
+/// A time on this clock.
 pub(crate) struct Ticks(u32);
 
 impl Ticks {

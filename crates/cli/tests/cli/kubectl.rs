@@ -198,14 +198,14 @@ fn nodes_are_read_in_pages_and_again_if_the_token_expires() {
         .map(|index| well(&format!("node-{index}")))
         .collect();
     let server = ApiServer::start(nodes);
-    server.go_wrong("continue=40", Wrong::Status(410));
+    server.fail_next("continue=40", Wrong::Status(410));
     let args = ["-o", "json", "--chunk-size", "20", "-l", "pool in (web,b)"];
     let shown = server.kubectl(&args).run().assert_code(0).value();
     assert_eq!(shown.as_array().unwrap().len(), 95);
-    let asked = server.asked();
-    assert_eq!(asked.len(), 3 + 5);
+    let requests = server.requests();
+    assert_eq!(requests.len(), 3 + 5);
     let first = "/api/v1/nodes?limit=20&labelSelector=pool+in+%28web%2Cb%29";
-    assert_eq!(asked[0].path, first);
+    assert_eq!(requests[0].path, first);
 }
 
 #[test]
@@ -308,11 +308,11 @@ fn an_error_is_one_sentence_without_credentials() {
     assert!(sentence(&["--context", "missing"]).contains("missing"));
     assert!(sentence(&["--kubeconfig", "/nowhere"]).contains("/nowhere"));
     assert!(sentence(&["-s", "nonsense"]).contains("nonsense"));
-    server.go_wrong("/api/v1/nodes", Wrong::Status(403));
+    server.fail_next("/api/v1/nodes", Wrong::Status(403));
     assert!(sentence(&[]).contains("list nodes"));
-    server.go_wrong("/api/v1/nodes", Wrong::Status(401));
+    server.fail_next("/api/v1/nodes", Wrong::Status(401));
     assert!(sentence(&[]).contains("401"));
-    server.go_wrong("/api/v1/nodes", Wrong::Status(503));
+    server.fail_next("/api/v1/nodes", Wrong::Status(503));
     assert!(sentence(&[]).contains("503"));
 }
 
@@ -385,6 +385,6 @@ fn a_completion_without_a_server_has_no_candidates_and_prints_no_error() {
     assert_eq!(server.complete(&["--context", "nowhere", ""]), ":4\n");
     assert_eq!(server.complete(&["--kubeconfig", "/nowhere", ""]), ":4\n");
     assert_eq!(server.complete(&[]), "a\tHealthy\n:4\n");
-    server.go_wrong("/api/v1/nodes", Wrong::Status(403));
+    server.fail_next("/api/v1/nodes", Wrong::Status(403));
     assert_eq!(server.complete(&[""]), ":4\n");
 }

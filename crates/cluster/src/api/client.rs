@@ -1,4 +1,4 @@
-//! Requests with a deadline, answers with a bound, and watches line by line.
+//! Sends requests with a deadline, reads answers of a bounded size, and reads watches line by line.
 
 use std::marker::PhantomData;
 use std::time::Duration;
@@ -68,7 +68,7 @@ pub(crate) struct Watch<T> {
     max_bytes: usize,
     /// Received bytes that are not returned yet.
     received: BytesMut,
-    /// Up to here there is no line break in it.
+    /// The length of their beginning that is known to contain no line break.
     searched: usize,
     of: PhantomData<fn() -> T>,
 }
@@ -79,9 +79,8 @@ impl ApiClient {
         // The caller decides about retries.
         config.default_retry = false;
         check(&mut config)?;
-        let client = Client::try_from(config);
-        let client = client
-            .map_err(|_| Failure::Credentials("no client can be made from them".to_owned()))?;
+        let unusable = |_| Failure::Credentials("no client can be made from them".to_owned());
+        let client = Client::try_from(config).map_err(unusable)?;
         Ok(Self { client })
     }
 
@@ -113,10 +112,9 @@ impl ApiClient {
         body: Body,
         spec: RequestSpec,
     ) -> Result<Vec<u8>, Failure> {
-        let request = request
-            .header(header::USER_AGENT, USER_AGENT_VALUE)
-            .body(body);
-        let request = request.map_err(garbage)?;
+        let request = request.header(header::USER_AGENT, USER_AGENT_VALUE);
+        let request = request.body(body).map_err(garbage)?;
+        // The deadline includes the body. The outer result is that of the connection.
         let answer = self.answered(async {
             let response = self.client.send(request).await?;
             Ok(async { read(checked(response, spec).await?, spec.max_bytes).await }.await)
@@ -281,7 +279,7 @@ async fn checked(response: Response<Body>, spec: RequestSpec) -> Result<Response
         StatusCode::GONE => Failure::Expired,
         StatusCode::TOO_MANY_REQUESTS => Failure::Busy { code, retry_after },
         _ if status.is_server_error() => Failure::Busy { code, retry_after },
-        _ => Failure::Invalid((code, message.await.unwrap_or_default())),
+        _ => Failure::Invalid(code, message.await.unwrap_or_default()),
     })
 }
 

@@ -34,9 +34,9 @@ pub enum Failure {
     /// 410: the watch must be opened again.
     #[error("the watch has expired (410)")]
     Expired,
-    /// 400 and 422.
-    #[error("the API server refuses it ({code}): {message}", code = .0.0, message = .0.1)]
-    Invalid((u16, String)),
+    /// 400, 422 and other refusals, with the status code and the message.
+    #[error("the API server refuses it ({0}): {1}")]
+    Invalid(u16, String),
     /// 429 and 5xx.
     #[error("the API server is temporarily unable to handle the request ({code})")]
     Busy {
@@ -62,7 +62,7 @@ impl Failure {
             Self::NotFound(_) => "not_found",
             Self::Conflict(_) => "conflict",
             Self::Expired => "expired",
-            Self::Invalid(_) => "invalid",
+            Self::Invalid(..) => "invalid",
             Self::Busy { .. } => "busy",
             Self::Garbage(_) => "garbage",
         }
@@ -94,7 +94,7 @@ pub(super) fn garbage(error: impl std::error::Error) -> Failure {
     Failure::Garbage(error.to_string())
 }
 
-/// An error with its causes: only the last one describes what happened.
+/// An error with its causes: often only the last one describes what happened.
 pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();

@@ -1,10 +1,9 @@
 //! What an agent writes about its own Node, and how it watches the Node.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::Path;
 use std::time::Duration;
 
-use http::{Request, header};
+use http::{Request, header, request};
 use jiff::fmt::strtime;
 use k8s_openapi::api::core::v1::ObjectReference;
 use k8s_openapi::api::events::v1::{Event, EventSeries};
@@ -16,7 +15,7 @@ use tokio::sync::mpsc;
 
 use super::client::{ApiClient, RequestSpec, WatchEvent};
 use super::failure::{Failure, chain, unusable};
-use crate::episodes::{NewEvent, Regarding};
+use crate::episodes::{NewEvent, Regarding, hash};
 use crate::node::{Node, NodeChange};
 use crate::node_condition::{Entry, OurCondition};
 use crate::summary::ANNOTATION;
@@ -30,7 +29,7 @@ const MAX_INSTANCE_BYTES: usize = 128;
 /// The maximum duration of a watch.
 const MAX_WATCH_DURATION: Duration = Duration::from_secs(3600);
 
-/// An API server, and the own Node.
+/// An API server, and the name of the own Node.
 #[derive(Clone)]
 pub(crate) struct Api {
     client: ApiClient,
@@ -48,10 +47,7 @@ impl Api {
                 let config = Config::from_custom_kubeconfig(read, &options).await;
                 config.map_err(|error| unusable(&error))?
             }
-            None => {
-                let config = Config::incluster();
-                config.map_err(|error| Failure::Credentials(chain(&error)))?
-            }
+            None => Config::incluster().map_err(|error| Failure::Credentials(chain(&error)))?,
         };
         Ok(Self {
             client: ApiClient::new(config)?,
@@ -112,21 +108,16 @@ impl Api {
     ) -> Result<(), Failure> {
         let manager = which.manager();
         let path = format!("/api/v1/nodes/{}/status?fieldManager={manager}", self.node);
-        let request = Request::patch(path)
-            .header(header::CONTENT_TYPE, content_type)
-            // The answer is not used: a Node may have a hundred kilobytes.
-            .header(header::ACCEPT, METADATA_ONLY);
         let spec = RequestSpec::object("patch nodes/status", "the Node");
+        let request = patch_request(path, content_type);
         self.client.write(request, body, spec).await
     }
 
     /// Changes the Node by a JSON Patch.
     pub(crate) async fn patch(&self, patch: &Value) -> Result<(), Failure> {
         let path = format!("/api/v1/nodes/{}?fieldManager=pleg", self.node);
-        let request = Request::patch(path)
-            .header(header::CONTENT_TYPE, "application/json-patch+json")
-            .header(header::ACCEPT, METADATA_ONLY);
         let spec = RequestSpec::object("patch nodes", "the Node");
+        let request = patch_request(path, "application/json-patch+json");
         self.client.write(request, patch, spec).await
     }
 
@@ -137,15 +128,10 @@ impl Api {
         let path = format!("/apis/events.k8s.io/v1/namespaces/{namespace}/events");
         if let Some(series) = &event.series {
             let name = event.metadata.name.as_deref().unwrap_or_default();
-            let request = Request::patch(format!("{path}/{name}"))
-                .header(header::CONTENT_TYPE, "application/merge-patch+json")
-                .header(header::ACCEPT, METADATA_ONLY);
             let spec = RequestSpec::object("patch events.k8s.io", "the event");
-            match self
-                .client
-                .write(request, &json!({"series": series}), spec)
-                .await
-            {
+            let request = patch_request(format!("{path}/{name}"), "application/merge-patch+json");
+            let body = json!({"series": series});
+            match self.client.write(request, &body, spec).await {
                 // It has expired, or was never created.
                 Err(Failure::NotFound(_)) => {}
                 ended => return ended,
@@ -182,21 +168,21 @@ impl Api {
         let namespace = namespace.unwrap_or_else(|| "default".to_owned());
         let name = regarding.name.clone().unwrap_or_default();
         let nanos = event.time.as_unix_nanos();
+        // It is equal for equal events: a write whose answer was lost is repeated, and the server then
+        // answers that the event exists.
+        let fingerprint = hash(&(event.reason, &event.note)) as u16;
+        let kind = match event.is_warning {
+            true => "Warning",
+            false => "Normal",
+        };
         Event {
             metadata: ObjectMeta {
-                name: Some(event_name(&name, nanos, fingerprint(event))),
+                name: Some(event_name(&name, nanos, fingerprint)),
                 namespace: Some(namespace),
                 ..ObjectMeta::default()
             },
             event_time: Some(MicroTime(event.time.timestamp())),
-            type_: Some(
-                if event.is_warning {
-                    "Warning"
-                } else {
-                    "Normal"
-                }
-                .to_owned(),
-            ),
+            type_: Some(kind.to_owned()),
             reason: Some(event.reason.to_owned()),
             action: Some("Relist".to_owned()),
             note: Some(event.note.clone()),
@@ -258,15 +244,14 @@ impl Api {
 const METADATA_ONLY: &str =
     "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
 
-/// A fingerprint that is equal for equal events: a write whose answer was lost is repeated, and the
-/// server then answers that the event exists.
-fn fingerprint(event: &NewEvent) -> u16 {
-    let mut hasher = DefaultHasher::new();
-    (event.reason, &event.note).hash(&mut hasher);
-    hasher.finish() as u16
+/// A patch with this content type. Its answer is not used, and a Node may have a hundred kilobytes.
+fn patch_request(path: String, content_type: &str) -> request::Builder {
+    Request::patch(path)
+        .header(header::CONTENT_TYPE, content_type)
+        .header(header::ACCEPT, METADATA_ONLY)
 }
 
-/// A name in the form that all recorders use, within the maximum length.
+/// The name of an event in the form that all recorders of Kubernetes use, within the maximum length.
 fn event_name(name: &str, nanos: i64, fingerprint: u16) -> String {
     let unique = format!("{nanos:x}{fingerprint:04x}");
     let name = cut(name, MAX_NAME_BYTES - 1 - unique.len());

@@ -1,4 +1,4 @@
-//! The state of a whole fleet, as the API server has it.
+//! The state of all nodes of a cluster, as the API server has it.
 //!
 //! ```text
 //!   access (kubeconfig, kubectl's flags) --> Fleet: nodes in pages, a watch, events
@@ -25,7 +25,7 @@ pub use view::{FleetState, NodeView};
 /// The maximum size of a page of nodes: 500 Nodes of 64 kB.
 const MAX_PAGE_BYTES: usize = 32 << 20;
 
-/// How often a list is begun again because the server has lost its continuation.
+/// The maximum number of times that a list is begun again because its continuation has expired.
 const MAX_RESTARTS: usize = 3;
 
 /// The duration of a watch in seconds.
@@ -150,10 +150,8 @@ impl Fleet {
                 of: "the list of nodes",
                 max_bytes: MAX_PAGE_BYTES,
             };
-            let page: Page = self
-                .client
-                .get(&path("/api/v1/nodes", &query), spec)
-                .await?;
+            let path = path("/api/v1/nodes", &query);
+            let page: Page = self.client.get(&path, spec).await?;
             let now = (self.clock)();
             nodes.extend(page.items.iter().map(|node| NodeView::of(node, now)));
             progress(nodes.len(), page.metadata.remaining_item_count);

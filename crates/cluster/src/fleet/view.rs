@@ -1,4 +1,4 @@
-//! A Node in one row: the content of its conditions and our annotation, and as of when.
+//! A Node in one row: the content of its conditions and of our annotation, and its time.
 
 use std::time::Duration;
 
@@ -11,6 +11,9 @@ use crate::summary::{ANNOTATION, Culprit, Summary};
 
 /// The condition's name, without a domain.
 const CONDITION: &str = "PLEGUnhealthy";
+
+/// The condition's reason while a guard answers.
+const GUARDING: &str = Reason::Guarding.as_str();
 
 /// A condition that was not confirmed for longer is stale: two heartbeats are missing.
 const STALE_AFTER: Duration = Duration::from_secs(11 * 60);
@@ -95,7 +98,7 @@ impl NodeView {
             more,
             guarded: match &summary {
                 Some(summary) => summary.guarding,
-                None => listed.is_some_and(|it| it.reason.as_deref() == Some(GUARDING)),
+                None => listed.and_then(|it| it.reason.as_deref()) == Some(GUARDING),
             },
             message: listed.and_then(|listed| listed.message.clone()),
             heartbeat: listed.and_then(|listed| listed.last_heartbeat_time),
@@ -116,8 +119,6 @@ impl NodeView {
         (severity, self.node.clone())
     }
 }
-
-const GUARDING: &str = Reason::Guarding.as_str();
 
 fn state(listed: &NodeCondition, now: WallTime) -> FleetState {
     let is_stale = |at: WallTime| now.since(at) > STALE_AFTER;

@@ -16,7 +16,7 @@ async fn a_condition_is_applied_as_a_separate_entry() {
     for name in ["ContainerStatus", "app", "shop/web-1", "12s"] {
         assert!(message.contains(name), "{message}");
     }
-    let requests = double.asked();
+    let requests = double.requests();
     let write = requests.iter().find(|it| it.method == "PATCH").unwrap();
     assert_eq!(write.path, "/api/v1/nodes/node-1/status?fieldManager=pleg");
     assert_eq!(write.content_type, "application/apply-patch+yaml");
@@ -55,7 +55,7 @@ async fn an_unchanged_condition_is_not_written_again() {
     }
     says(&double, "False", "AllSeen").await;
     let writes = double
-        .asked()
+        .requests()
         .into_iter()
         .filter(|it| it.method != "GET")
         .count();
@@ -88,9 +88,9 @@ async fn the_condition_is_written_after_any_failures_of_the_server() {
         Wrong::Body(""),
     ] {
         let double = Double::start().await;
-        double.go_wrong("watch=true", Wrong::Status(500));
-        double.go_wrong("watch=true", Wrong::Body("{\"type\":\"ADDED\"\n"));
-        double.go_wrong("/status", wrong);
+        double.fail_next("watch=true", Wrong::Status(500));
+        double.fail_next("watch=true", Wrong::Body("{\"type\":\"ADDED\"\n"));
+        double.fail_next("/status", wrong);
         let (reporter, registry) = reporter(config(&double));
         reporter.report(stuck());
         says(&double, "False", "ContainerStuck").await;
@@ -109,7 +109,7 @@ async fn the_watches_of_a_fleet_do_not_end_together() {
     let double = Double::start().await;
     let tellers: Vec<_> = (0..8).map(|_| reporter(config(&double))).collect();
     let timeouts = || {
-        let requests = double.asked().into_iter();
+        let requests = double.requests().into_iter();
         let requests = requests.filter_map(|it| {
             let (_, timeout) = it.path.split_once("timeoutSeconds=")?;
             timeout.parse::<u64>().ok()

@@ -60,7 +60,7 @@ async fn a_recurring_event_is_written_into_the_series_of_the_first_one() {
         let last = event["series"]["lastObservedTime"].as_str().unwrap();
         assert!(last > event["eventTime"].as_str().unwrap(), "{event}");
     }
-    let requests = double.asked();
+    let requests = double.requests();
     let patches = requests.iter().filter(|it| it.path.contains("/events/"));
     for patch in patches {
         let keys: Vec<_> = patch.body.as_object().unwrap().keys().collect();
@@ -102,7 +102,7 @@ async fn a_diagnosis_is_in_the_condition_in_an_annotation_and_in_one_event() {
         message.contains("web-1") && message.contains("the shim 42 is stopped")
     })
     .await;
-    let requests = double.asked();
+    let requests = double.requests();
     let applied = requests
         .iter()
         .rfind(|it| it.path.contains("/status"))
@@ -174,7 +174,7 @@ async fn pods_with_invalid_names_get_no_event() {
     reporter.report(report);
     until("the node's event", || !double.events().is_empty()).await;
     sleep(Duration::from_millis(300)).await;
-    let requests = double.asked();
+    let requests = double.requests();
     assert!(
         requests.iter().all(|it| !it.path.contains("..")),
         "{requests:?}"

@@ -42,7 +42,7 @@ async fn our_taint_is_removed_after_the_node_was_healthy_for_the_hold_off() {
         taints()[1],
         json!({"key": "plegnothealthy", "value": "true", "effect": "NoSchedule"})
     );
-    let requests = double.asked();
+    let requests = double.requests();
     let patch = requests
         .iter()
         .find(|it| it.content_type == "application/json-patch+json")
@@ -80,7 +80,7 @@ async fn a_taint_of_another_client_is_never_removed() {
     sleep(Duration::from_millis(500)).await;
     reporter.stop().await;
     assert_eq!(double.node()["spec"]["taints"][1], theirs);
-    let requests = double.asked();
+    let requests = double.requests();
     assert!(
         requests
             .iter()
@@ -109,7 +109,7 @@ async fn a_missing_right_delays_no_other_write() {
         }
         sleep(Duration::from_millis(1500)).await;
         let tries = double
-            .asked()
+            .requests()
             .into_iter()
             .filter(|it| it.path.contains(path))
             .count();
@@ -127,6 +127,6 @@ async fn the_condition_and_the_taint_are_removed_at_a_stop() {
 #[tokio::test]
 async fn a_taint_that_the_watch_does_not_show_yet_is_removed_at_a_stop() {
     let double = Double::start().await;
-    double.watch_late(Duration::from_millis(100));
+    double.delay_watches(Duration::from_millis(100));
     assert_removed_at_a_stop(&double).await;
 }

@@ -1,23 +1,35 @@
-//! Events: exits and starts.
+//! Events: exits and starts of containers and sandboxes.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use causes::finding::{Culprit, PodName};
 use episodes::{Episode, What};
 use pleg::model::event::{Event, EventType};
-use pleg::model::id::{Id, PodRef};
+use pleg::model::id::Id;
 use pleg::model::wall_time::WallTime;
 use pleg::records::diff::Subject;
 use pleg_text::GoDuration;
 
+use super::status::culprit;
+
+/// The maximum number of containers and sandboxes that are remembered.
+const MAX_REMEMBERED_IDS: usize = 10_000;
+
+/// An event that is reported later than this was delayed, because lists are requested every second.
+const LATE_AFTER: Duration = Duration::from_secs(10);
+
+/// What happened, as a verb; `None` for an event without interest in a timeline.
+fn verb(event: &Event) -> Option<&'static str> {
+    match event.event_type {
+        EventType::ContainerStarted => Some("started"),
+        EventType::ContainerDied => Some("died"),
+        EventType::ContainerRemoved | EventType::PodSync => None,
+    }
+}
+
 /// The episode of an event; `None` for an event without interest in a timeline.
 pub(super) fn episode(event: &Event, happened: Option<WallTime>) -> Option<Episode> {
-    let verb = match event.event_type {
-        EventType::ContainerStarted => "started",
-        EventType::ContainerDied => "died",
-        EventType::ContainerRemoved | EventType::PodSync => return None,
-    };
+    let verb = verb(event)?;
     let what = What::Event {
         event: event.event_type.as_str().to_owned(),
         source: event.source.as_str().to_owned(),
@@ -35,19 +47,27 @@ pub(super) fn episode(event: &Event, happened: Option<WallTime>) -> Option<Episo
     if let Some(why) = &event.reason {
         reason.push_str(&format!(" ({why})"));
     }
-    let culprit = Culprit {
-        pod: Some(pod_name(pod)),
-        container: event.container.as_deref().map(str::to_owned),
-        id: event.id.as_ref().map(ToString::to_string),
-        ..Culprit::default()
-    };
     // The picture shows when the event happened, if that is known.
     let time = happened.map_or(event.time, |happened| happened.min(event.time));
+    let culprit = culprit(Some(pod), event.container.as_deref(), event.id.as_ref());
     Some(Episode::at(time, what, reason).about(culprit))
 }
 
-/// The maximum number of containers and sandboxes that are remembered.
-const MAX_REMEMBERED_IDS: usize = 10_000;
+/// How long it took until an event of the pod was reported; `None` if the event was not delayed, or
+/// if the delay is not known.
+pub(super) fn waited(event: &Event, happened: Option<WallTime>) -> Option<Episode> {
+    let happened = happened.filter(|happened| event.time.since(*happened) >= LATE_AFTER)?;
+    let verb = verb(event)?;
+    let subject = match &event.container {
+        Some(container) => format!("container {container}"),
+        None => "the sandbox".to_owned(),
+    };
+    let delay = GoDuration(Duration::from_secs(event.time.since(happened).as_secs()));
+    let source = event.source.as_str();
+    let reason = format!("{subject} {verb}; reported after {delay} by {source}");
+    let episode = Episode::new(happened, Some(event.time), What::PodWaited, reason);
+    Some(episode.about(culprit(Some(&event.pod), None, None)))
+}
 
 /// The last event of each container and sandbox: an agent that starts again during a fault reports
 /// some of them a second time.
@@ -64,40 +84,5 @@ impl ReportedEvents {
             self.0.clear();
         }
         self.0.insert(id.clone(), event.event_type) != Some(event.event_type)
-    }
-}
-
-/// An event that is reported later than this was delayed, because lists are requested every second.
-const LATE_AFTER: Duration = Duration::from_secs(10);
-
-/// How long it took until an event of the pod was reported; `None` if the event was not delayed, or
-/// if the delay is not known.
-pub(super) fn waited(event: &Event, happened: Option<WallTime>) -> Option<Episode> {
-    let happened = happened.filter(|happened| event.time.since(*happened) >= LATE_AFTER)?;
-    let verb = match event.event_type {
-        EventType::ContainerStarted => "started",
-        EventType::ContainerDied => "died",
-        EventType::ContainerRemoved | EventType::PodSync => return None,
-    };
-    let subject = match &event.container {
-        Some(container) => format!("container {container}"),
-        None => "the sandbox".to_owned(),
-    };
-    let delay = GoDuration(Duration::from_secs(event.time.since(happened).as_secs()));
-    let source = event.source.as_str();
-    let reason = format!("{subject} {verb}; reported after {delay} by {source}");
-    let culprit = Culprit {
-        pod: Some(pod_name(&event.pod)),
-        ..Culprit::default()
-    };
-    let episode = Episode::new(happened, Some(event.time), What::PodWaited, reason);
-    Some(episode.about(culprit))
-}
-
-pub(super) fn pod_name(pod: &PodRef) -> PodName {
-    PodName {
-        uid: Some(pod.uid.to_string()),
-        namespace: Some(pod.namespace.to_string()),
-        name: Some(pod.name.to_string()),
     }
 }

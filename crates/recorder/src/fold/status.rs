@@ -1,8 +1,8 @@
-//! The lasting states and the findings that a status shows.
+//! The states that last and the findings that a status shows.
 
 use std::time::Duration;
 
-use causes::finding::Culprit;
+use causes::finding::{Culprit, PodName};
 use causes::{Cause, SiteCause};
 use episodes::{Episode, What};
 use pleg::model::id::{Id, PodRef};
@@ -11,13 +11,49 @@ use pleg::out::health::{FailingCall, HealthReport, HealthState, Reason, StuckCal
 use pleg::out::status_report::{Finding, StatusReport};
 use pleg::runtime::Rpc;
 
-use super::event::pod_name;
-use super::open_episodes::Key;
 use crate::changes::OVERDUE_SECONDS;
+
+/// The kind of a state, and its object.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Key {
+    /// A call does not return.
+    Hung(Rpc, Option<Id>),
+    /// An inspection fails.
+    Failing(Rpc, Id),
+    Health(HealthState, Reason),
+    Unreachable,
+    Unresponsive,
+    WouldBeNotReady,
+    Guarding,
+    /// The runtime's event stream is down.
+    Stream,
+    /// The kernel does not report exits.
+    Kernel,
+}
+
+impl Key {
+    /// Whether it is about a call. Only a limited number of calls is recorded.
+    pub(super) fn is_call(&self) -> bool {
+        matches!(self, Self::Hung(..) | Self::Failing(..))
+    }
+
+    /// Whether it is about a call for one container or pod.
+    pub(super) fn is_call_for_one(&self) -> bool {
+        matches!(self, Self::Hung(_, Some(_)) | Self::Failing(..))
+    }
+
+    /// Whether a change of health reports it.
+    pub(super) fn is_health(&self) -> bool {
+        matches!(
+            self,
+            Self::Health(..) | Self::Unreachable | Self::Unresponsive
+        )
+    }
+}
 
 /// The content of a status.
 pub(super) struct Shown {
-    /// What lasts now.
+    /// The states that last now.
     pub(super) lasts: Vec<(Key, Episode)>,
     /// The findings of diagnoses.
     pub(super) findings: Vec<(Cause, Episode)>,
@@ -26,74 +62,59 @@ pub(super) struct Shown {
 /// Reads a report.
 pub(super) fn of(report: &StatusReport, time: WallTime) -> Shown {
     let ago = |seconds| before(time, seconds);
-    let open = |from: WallTime, what, reason: &str| Episode::new(from, None, what, reason);
+    let health = &report.health;
     let mut lasts = calls(&report.stuck, &report.failing, time);
-    let overdue = report.in_flight.iter();
     // An unresponsive runtime is no evidence about a container whose status is not answered.
-    let is_unresponsive = report.health.reason == Reason::RuntimeSilent;
-    let overdue = overdue.filter(|call| call.id.is_none() || !is_unresponsive);
-    for call in overdue.filter(|call| call.age_seconds >= OVERDUE_SECONDS) {
+    let is_unresponsive = health.reason == Reason::RuntimeSilent;
+    let in_flight = report.in_flight.iter();
+    for call in in_flight.filter(|call| call.id.is_none() || !is_unresponsive) {
         let key = Key::Hung(call.call, call.id.clone());
-        // A stuck call has a more precise key.
-        if lasts.iter().all(|(known, _)| *known != key) {
+        // A stuck call names its pod and container too.
+        let is_known = lasts.iter().any(|(known, _)| *known == key);
+        if call.age_seconds >= OVERDUE_SECONDS && !is_known {
             let reason = format!("{} did not answer", call.call);
-            let episode = open(ago(call.age_seconds), hung(call.call), &reason);
+            let episode = Episode::new(ago(call.age_seconds), None, hung(call.call), reason);
             lasts.push((key, episode.about(culprit(None, None, call.id.as_ref()))));
         }
     }
-    let health = &report.health;
-    lasts.extend(of_health(
-        health.state,
-        health.reason,
-        &health.message,
-        health.since,
-    ));
+    let (state, reason) = (health.state, health.reason);
+    lasts.extend(of_health(state, reason, &health.message, health.since));
+    let mut add = |key, from, what, reason: &str| {
+        lasts.push((key, Episode::new(from, None, what, reason)));
+    };
     if !report.kubelet_view.ready {
         let message = &report.kubelet_view.message;
-        lasts.push((
-            Key::WouldBeNotReady,
-            open(time, What::WouldBeNotReady, message),
-        ));
+        add(Key::WouldBeNotReady, time, What::WouldBeNotReady, message);
     }
     if report.guard.guarding {
-        let culprits: Vec<_> = report
-            .guard
-            .culprits
-            .iter()
-            .map(ToString::to_string)
-            .collect();
+        let culprits = report.guard.culprits.iter().map(ToString::to_string);
+        let culprits = culprits.collect::<Vec<_>>().join("; ");
         let from = report.guard.since_seconds.map_or(time, ago);
-        lasts.push((
-            Key::Guarding,
-            open(from, What::Guarding, &culprits.join("; ")),
-        ));
+        add(Key::Guarding, from, What::Guarding, &culprits);
     }
     // During the first relist the stream is still being opened.
     if report.stream.state == "retrying" && report.relist.count > 1 {
         let reason = "the runtime's event stream is down";
-        lasts.push((Key::Stream, open(time, What::HintsMissing, reason)));
+        add(Key::Stream, time, What::HintsMissing, reason);
     }
     if report.kernel.state == "unavailable" {
-        let why = report
-            .kernel
-            .why
-            .as_deref()
-            .unwrap_or("it is not known why");
+        let why = report.kernel.why.as_deref();
+        let why = why.unwrap_or("it is not known why");
         let reason = format!("the kernel does not report exits: {why}");
-        lasts.push((Key::Kernel, open(time, What::HintsMissing, &reason)));
+        add(Key::Kernel, time, What::HintsMissing, &reason);
     }
     let found = report.finding.iter().chain(&report.warnings);
     let findings = found.filter_map(finding).collect();
     Shown { lasts, findings }
 }
 
-/// The state of health that a change of health reports, earlier than the next status.
+/// The states that a change of health reports, earlier than the next status.
 pub(super) fn health_change(health: &HealthReport) -> Vec<(Key, Episode)> {
     of_health(health.state, health.reason, &health.message, health.time)
 }
 
-/// The calls that a change of health names. They may have been answered before the next status.
-pub(super) fn named(health: &HealthReport) -> Vec<(Key, Episode)> {
+/// The calls that a change of health names. They may be answered before the next status.
+pub(super) fn named_calls(health: &HealthReport) -> Vec<(Key, Episode)> {
     calls(&health.stuck, &health.failing, health.time)
 }
 
@@ -104,24 +125,17 @@ fn calls(stuck: &[StuckCall], failing: &[FailingCall], time: WallTime) -> Vec<(K
         // The duration is known at its end.
         let reason = format!("{} did not answer", call.named());
         let episode = Episode::new(from, None, hung(call.call), reason);
-        let culprit = culprit(
-            call.pod.as_ref(),
-            call.container.as_deref(),
-            call.id.as_ref(),
-        );
-        (
-            Key::Hung(call.call, call.id.clone()),
-            episode.about(culprit),
-        )
+        let (pod, container) = (call.pod.as_ref(), call.container.as_deref());
+        let culprit = culprit(pod, container, call.id.as_ref());
+        let key = Key::Hung(call.call, call.id.clone());
+        (key, episode.about(culprit))
     });
     let failing = failing.iter().map(|call| {
         let from = before(time, call.since_seconds);
         let episode = Episode::new(from, None, What::PodWaited, call.to_string());
         let culprit = culprit(call.pod.as_ref(), call.container.as_deref(), Some(&call.id));
-        (
-            Key::Failing(call.call, call.id.clone()),
-            episode.about(culprit),
-        )
+        let key = Key::Failing(call.call, call.id.clone());
+        (key, episode.about(culprit))
     });
     stuck.chain(failing).collect()
 }
@@ -170,9 +184,14 @@ fn hung(call: Rpc) -> What {
     }
 }
 
-fn culprit(pod: Option<&PodRef>, container: Option<&str>, id: Option<&Id>) -> Culprit {
+/// The pod, container and id that an episode is about.
+pub(super) fn culprit(pod: Option<&PodRef>, container: Option<&str>, id: Option<&Id>) -> Culprit {
     Culprit {
-        pod: pod.map(pod_name),
+        pod: pod.map(|pod| PodName {
+            uid: Some(pod.uid.to_string()),
+            namespace: Some(pod.namespace.to_string()),
+            name: Some(pod.name.to_string()),
+        }),
         container: container.map(str::to_owned),
         id: id.map(ToString::to_string),
         ..Culprit::default()

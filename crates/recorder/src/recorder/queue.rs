@@ -53,7 +53,7 @@ struct Inner {
 pub(super) struct Batch {
     pub(super) entries: VecDeque<Queued>,
     pub(super) lost: Vec<Lost>,
-    /// Whether they were to be written at once.
+    /// Whether they were to be written at once, and therefore are to be synced.
     pub(super) is_urgent: bool,
 }
 

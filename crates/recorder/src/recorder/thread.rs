@@ -33,7 +33,7 @@ pub(super) struct Writer {
     shared: Arc<Shared>,
     /// `None` before the first attempt and after each error.
     store: Option<Store>,
-    /// While writing fails.
+    /// The intervals of the retries while writing fails.
     failing: Option<Backoff>,
 }
 
@@ -102,10 +102,9 @@ impl Writer {
             if lost.why != Loss::TooLarge {
                 self.shared.needs_pods.store(true, Ordering::Relaxed);
             }
-            let mut chunk = Chunk::default();
-            let time = (self.clock)();
-            let what = Recorded::Lost(lost);
+            let (time, what) = ((self.clock)(), Recorded::Lost(lost));
             let json = serde_json::to_vec(&Entry { time, what }).unwrap_or_default();
+            let mut chunk = Chunk::default();
             if let Ok(frame) = self.framer.frame(time, &json) {
                 chunk.add(&frame);
             }
@@ -123,28 +122,24 @@ impl Writer {
             chunk.queued += entry.bytes();
             match self.framer.frame(entry.time, &entry.json) {
                 Ok(frame) => chunk.add(&frame),
-                Err(_) => self.shared.lose(entry.time, Loss::TooLarge),
+                Err(why) => self.shared.lose(entry.time, why),
             }
         }
         chunk
     }
 
-    /// Writes the frames, even if that takes long.
+    /// Writes the frames; retries until that succeeds.
     fn write(&mut self, chunk: &Chunk) -> Result<(), Closed> {
-        while !chunk.frames.is_empty() {
-            match self.append(&chunk.frames) {
-                Ok(()) => {
-                    self.succeeded(chunk.entries);
-                    break;
-                }
-                Err(error) => {
-                    let pause = self.failed(&error);
-                    if self.shared.queue.pause(pause) {
-                        return Err(Closed);
-                    }
-                }
+        if chunk.frames.is_empty() {
+            return Ok(());
+        }
+        while let Err(error) = self.append(&chunk.frames) {
+            let pause = self.failed(&error);
+            if self.shared.queue.pause(pause) {
+                return Err(Closed);
             }
         }
+        self.succeeded(chunk.entries);
         Ok(())
     }
 
@@ -176,9 +171,9 @@ impl Writer {
         }
     }
 
-    /// How long to wait before the next attempt.
+    /// Notes a failure, and returns how long to wait before the next attempt.
     fn failed(&mut self, error: &WriteError) -> Duration {
-        // The next attempt creates it.
+        // The next attempt creates the directory.
         if self.failing.is_none() && matches!(error, WriteError::Removed) {
             self.failing = Some(RETRY_PAUSES);
             return Duration::ZERO;
@@ -201,14 +196,10 @@ impl Chunk {
 
 fn loss(error: &WriteError) -> Loss {
     match error {
-        WriteError::Io(error)
-            if matches!(
-                error.kind(),
-                ErrorKind::StorageFull | ErrorKind::QuotaExceeded
-            ) =>
-        {
-            Loss::FullDisk
-        }
-        _ => Loss::WriteError,
+        WriteError::Io(error) => match error.kind() {
+            ErrorKind::StorageFull | ErrorKind::QuotaExceeded => Loss::FullDisk,
+            _ => Loss::WriteError,
+        },
+        WriteError::InUse | WriteError::Removed => Loss::WriteError,
     }
 }

@@ -11,7 +11,7 @@ use pleg::out::pods::PodReport;
 use pleg::out::status_report::StatusReport;
 use serde::Deserialize;
 
-use super::{BEGINNING, BUNDLE, End, Head, KIND, Parts, VERSION};
+use super::{BEGINNING, BUNDLE, End, Head, Parts, VERSION};
 use crate::fold::Fold;
 use crate::{Entry, Recorded, Status};
 
@@ -90,7 +90,7 @@ pub fn open(path: &Path) -> Result<Snapshot, ReadError> {
         return Err(ReadError::Other);
     }
     let head: Head = serde_json::from_slice(&line).map_err(|_| ReadError::Other)?;
-    if head.kind != KIND || head.version > VERSION {
+    if head.version > VERSION {
         return Err(ReadError::Newer(head.version));
     }
     let mut snapshot = Snapshot {
@@ -152,16 +152,12 @@ impl Snapshot {
     }
 
     fn take(&mut self, line: &[u8]) {
-        match bundle_of(line) {
-            Some(Ok(facts)) => {
-                self.parts.facts = Some(facts);
-                return;
+        if let Some(bundle) = bundle_of(line) {
+            match bundle {
+                Ok(facts) => self.parts.facts = Some(facts),
+                Err(error) => self.unreadable_bundle = Some(error),
             }
-            Some(Err(error)) => {
-                self.unreadable_bundle = Some(error);
-                return;
-            }
-            None => {}
+            return;
         }
         match serde_json::from_slice(line) {
             Ok(Line::Status(status)) => self.parts.status = Some(*status),

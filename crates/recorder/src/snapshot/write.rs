@@ -80,11 +80,8 @@ pub fn write_to(
         lines.0.write_all(b"\n")?;
     }
     lines.write(&Line::End(End { entries: written }))?;
-    let gzip = lines
-        .0
-        .into_inner()
-        .map_err(io::IntoInnerError::into_error)?;
-    gzip.finish()?;
+    let gzip = lines.0.into_inner();
+    gzip.map_err(io::IntoInnerError::into_error)?.finish()?;
     Ok(written)
 }
 

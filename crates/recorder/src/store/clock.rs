@@ -1,5 +1,5 @@
-//! Decides whether the time of day can be trusted. A clock that was set to the next century for a
-//! moment must not remove the recording.
+//! Decides whether the time of day can be trusted: a clock that is set to the next century for a
+//! moment must not cause the recording to be removed because of its age.
 
 use std::time::Duration;
 
@@ -20,7 +20,7 @@ const MIN_STEP: Duration = Duration::from_secs(60);
 /// How long the clock must have had no step. A node that has just booted sets its clock.
 const TRUSTED_AFTER: Duration = Duration::from_secs(3600);
 
-/// The time of the last step of the clock.
+/// How long the clock has had no step.
 #[derive(Debug)]
 pub(super) struct Steadiness {
     since: Now,

@@ -17,15 +17,15 @@ use flate2::{Compress, Compression, Crc, FlushCompress, Status};
 use memchr::memmem;
 use pleg::model::wall_time::WallTime;
 
-use crate::Entry;
+use crate::{Entry, Loss};
 
 /// The beginning of a frame. The first byte occurs in no JSON.
 const MARKER: [u8; 4] = [0xf5, b'p', b'l', b'g'];
 
-/// The offsets of the length, of the checksum and of what it covers, and of the payload.
+/// The offsets of the fields. The checksum covers the length, and everything from the flags on.
 const LENGTH: usize = 4;
 const CHECKSUM: usize = 8;
-const COVERED: usize = 12;
+const FLAGS: usize = 12;
 const TIME: usize = 13;
 const PAYLOAD: usize = 21;
 
@@ -44,31 +44,22 @@ const MAX_PAYLOAD_BYTES: usize = 2 << 20;
 /// The maximum length of an entry's JSON.
 const MAX_JSON_BYTES: usize = 16 << 20;
 
-/// Why an entry cannot be encoded.
-#[derive(Debug, thiserror::Error)]
-#[error("the entry is too large")]
-pub(crate) struct TooLarge;
-
-/// Makes frames. Its compressor takes a third of a megabyte: a new one for each frame fragmented
-/// the heap, and clearing it cost more than compressing.
+/// Makes frames. Its compressor takes a third of a megabyte: a new one for each frame would fragment
+/// the heap, and clearing it costs more than compressing.
 #[derive(Debug)]
-pub(crate) struct Framer {
-    deflate: Compress,
-}
+pub(crate) struct Framer(Compress);
 
 impl Default for Framer {
     fn default() -> Self {
-        Self {
-            deflate: Compress::new(Compression::fast(), false),
-        }
+        Self(Compress::new(Compression::fast(), false))
     }
 }
 
 impl Framer {
-    /// The frame of a serialized entry.
-    pub(crate) fn frame(&mut self, time: WallTime, json: &[u8]) -> Result<Vec<u8>, TooLarge> {
+    /// The frame of a serialized entry, unless it is too large.
+    pub(crate) fn frame(&mut self, time: WallTime, json: &[u8]) -> Result<Vec<u8>, Loss> {
         if json.len() > MAX_JSON_BYTES {
-            return Err(TooLarge);
+            return Err(Loss::TooLarge);
         }
         let mut bytes = vec![0; PAYLOAD];
         let flags = match json.len() < MIN_DEFLATED_BYTES {
@@ -83,27 +74,26 @@ impl Framer {
         };
         let length = bytes.len() - PAYLOAD;
         if length > MAX_PAYLOAD_BYTES {
-            return Err(TooLarge);
+            return Err(Loss::TooLarge);
         }
         bytes[..LENGTH].copy_from_slice(&MARKER);
         bytes[LENGTH..CHECKSUM].copy_from_slice(&(length as u32).to_le_bytes());
-        bytes[COVERED] = flags;
+        bytes[FLAGS] = flags;
         bytes[TIME..PAYLOAD].copy_from_slice(&time.as_unix_nanos().to_le_bytes());
         let checksum = checksum(&bytes).to_le_bytes();
-        bytes[CHECKSUM..COVERED].copy_from_slice(&checksum);
+        bytes[CHECKSUM..FLAGS].copy_from_slice(&checksum);
         Ok(bytes)
     }
 
-    fn deflate(&mut self, json: &[u8], bytes: &mut Vec<u8>) -> Result<(), TooLarge> {
-        self.deflate.reset();
+    fn deflate(&mut self, json: &[u8], bytes: &mut Vec<u8>) -> Result<(), Loss> {
+        self.0.reset();
         loop {
-            let read = self.deflate.total_in() as usize;
+            let rest = &json[self.0.total_in() as usize..];
             bytes.reserve(DEFLATE_RESERVE_BYTES);
-            let flush = FlushCompress::Finish;
-            match self.deflate.compress_vec(&json[read..], bytes, flush) {
+            match self.0.compress_vec(rest, bytes, FlushCompress::Finish) {
                 Ok(Status::StreamEnd) => return Ok(()),
                 Ok(_) => {}
-                Err(_) => return Err(TooLarge),
+                Err(_) => return Err(Loss::TooLarge),
             }
         }
     }
@@ -113,7 +103,7 @@ impl Framer {
 fn checksum(frame: &[u8]) -> u32 {
     let mut crc = Crc::new();
     crc.update(&frame[LENGTH..CHECKSUM]);
-    crc.update(&frame[COVERED..]);
+    crc.update(&frame[FLAGS..]);
     crc.sum()
 }
 
@@ -144,9 +134,9 @@ pub(crate) struct Frame<'a> {
 #[derive(Debug)]
 pub(crate) struct Frames<'a> {
     rest: &'a [u8],
-    /// How many more bytes may be hashed to find the next frame: a hostile file could have a marker
-    /// everywhere.
-    search: usize,
+    /// How many more bytes may be hashed to find the next frame: a hostile file may consist of
+    /// markers.
+    search_budget: usize,
 }
 
 /// The kind of the next bytes.
@@ -162,7 +152,7 @@ impl<'a> Frames<'a> {
     pub(crate) fn new(bytes: &'a [u8]) -> Self {
         Self {
             rest: bytes,
-            search: bytes.len().saturating_mul(4),
+            search_budget: bytes.len().saturating_mul(4),
         }
     }
 
@@ -195,7 +185,7 @@ impl<'a> Frames<'a> {
                 Beginning::Frame(..) => return Some(place),
                 Beginning::Torn => {}
                 Beginning::None(hashed) => {
-                    self.search = self.search.checked_sub(hashed)?;
+                    self.search_budget = self.search_budget.checked_sub(hashed)?;
                 }
             }
             from = place + 1;
@@ -208,13 +198,7 @@ fn beginning(bytes: &[u8]) -> Beginning<'_> {
         let bytes = bytes.get(place..place + 4)?;
         Some(u32::from_le_bytes(bytes.try_into().ok()?))
     };
-    if bytes.len() < MARKER.len() {
-        return match MARKER.starts_with(bytes) {
-            true => Beginning::Torn,
-            false => Beginning::None(0),
-        };
-    }
-    if !bytes.starts_with(&MARKER) {
+    if !bytes.starts_with(&MARKER) && !MARKER.starts_with(bytes) {
         return Beginning::None(0);
     }
     let (Some(length), Some(sum)) = (number(LENGTH), number(CHECKSUM)) else {
@@ -233,7 +217,7 @@ fn beginning(bytes: &[u8]) -> Beginning<'_> {
     let nanos = frame[TIME..PAYLOAD].try_into().map(i64::from_le_bytes);
     let frame = Frame {
         nanos: nanos.unwrap_or_default(),
-        flags: frame[COVERED],
+        flags: frame[FLAGS],
         payload: &frame[PAYLOAD..],
     };
     Beginning::Frame(frame, PAYLOAD + length)

@@ -56,7 +56,7 @@ pub(super) fn header() -> [u8; HEADER_BYTES] {
     header
 }
 
-/// The name of the segment with this sequence number that begins at `time`. The time is for people.
+/// The name of the segment with this sequence number that begins at `time`. Only people use the time.
 pub(super) fn name(sequence: u64, time: WallTime) -> String {
     let time = time.timestamp().strftime("%Y%m%dT%H%M%SZ");
     format!("{sequence:010}-{time}{SUFFIX}")
@@ -94,28 +94,21 @@ pub(super) fn load(path: &Path) -> io::Result<Content> {
     File::open(path)?
         .take(MAX_READ_BYTES)
         .read_to_end(&mut bytes)?;
-    let Some((magic, rest)) = bytes.split_first_chunk::<{ MAGIC.len() }>() else {
-        return Ok(Content::Other);
-    };
-    let Some((version, _)) = rest.split_first_chunk() else {
-        return Ok(Content::Other);
-    };
-    match u32::from_le_bytes(*version) {
-        _ if *magic != MAGIC => Ok(Content::Other),
-        VERSION => {
+    let version = bytes
+        .strip_prefix(&MAGIC)
+        .and_then(|rest| rest.first_chunk());
+    Ok(match version.map(|bytes| u32::from_le_bytes(*bytes)) {
+        Some(VERSION) => {
             bytes.drain(..HEADER_BYTES);
-            Ok(Content::Frames(bytes))
+            Content::Frames(bytes)
         }
-        _ => Ok(Content::Newer),
-    }
+        Some(_) => Content::Newer,
+        None => Content::Other,
+    })
 }
 
 /// Whether the file is a segment, by its first bytes.
 fn is_segment(path: &Path) -> bool {
-    // Reading from a pipe would take bytes from its reader.
-    if !path.metadata().is_ok_and(|metadata| metadata.is_file()) {
-        return false;
-    }
     let mut magic = [0; MAGIC.len()];
     let read = File::open(path).and_then(|mut file| file.read_exact(&mut magic));
     read.is_ok() && magic == MAGIC

@@ -3,7 +3,7 @@
 
 use std::fs::{self, DirBuilder, File, TryLockError};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -40,12 +40,14 @@ pub(crate) enum WriteError {
 pub(crate) struct Store {
     folder: PathBuf,
     limits: Limits,
-    /// The lock is released with it.
+    /// Dropping the file releases the lock.
     _lock: File,
+    /// The sequence number of the next segment.
     next: u64,
     current: Option<Current>,
     /// The size of all segments but the current one.
     older_bytes: u64,
+    /// When old segments were last removed.
     pruned: Now,
     steadiness: Steadiness,
 }
@@ -119,10 +121,7 @@ impl Store {
         if is_new {
             self.next = self.next.saturating_add(1);
         }
-        if let Err(error) = current.append(frames) {
-            self.current = None;
-            return Err(error);
-        }
+        current.append(frames)?;
         Ok(is_new)
     }
 
@@ -227,8 +226,8 @@ pub fn is_being_recorded(folder: &Path) -> bool {
 
 fn lock(folder: &Path) -> Result<File, WriteError> {
     let mut options = File::options();
-    let options = options.create(true).truncate(false).write(true);
-    let file = std::os::unix::fs::OpenOptionsExt::mode(options, 0o600).open(folder.join(LOCK))?;
+    let options = options.create(true).truncate(false).write(true).mode(0o600);
+    let file = options.open(folder.join(LOCK))?;
     match file.try_lock() {
         Ok(()) => Ok(file),
         Err(TryLockError::WouldBlock) => Err(WriteError::InUse),

@@ -9,7 +9,7 @@ use recorder::store::Limits;
 
 use crate::support::{TIMEOUT, all, death, numbers, status, stop, time, until, write};
 
-/// A recorder whose interval write_interval writes is longer than the test.
+/// A recorder whose write interval is longer than the test.
 fn seldom(folder: &Path) -> Recorder {
     let write_interval = 10 * TIMEOUT;
     Recorder::start(

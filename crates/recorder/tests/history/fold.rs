@@ -4,7 +4,7 @@ use causes::finding::{Confidence, Finding};
 use episodes::{Episode, What};
 use pleg::model::wall_time::WallTime;
 use pleg::out::status_report::StatusReport;
-use recorder::fold::{Fold, episodes};
+use recorder::fold::Fold;
 use recorder::{Began, Entry, Loss, Lost, Recorded};
 use serde_json::{Value, json};
 
@@ -52,6 +52,13 @@ fn health(seconds: u64, state: &str, reason: &str, stuck: Value) -> Entry {
     let health = json!({"kind": "health", "time": time(seconds).to_string(), "state": state,
         "reason": reason, "message": "m", "stuck": stuck, "failing": [], "blind": []});
     Entry::published(serde_json::from_value(health).unwrap(), None).unwrap()
+}
+
+/// The episodes of these entries, and the number of those that did not fit.
+fn episodes(entries: impl IntoIterator<Item = Entry>) -> (Vec<Episode>, u64) {
+    let mut fold = Fold::default();
+    entries.into_iter().for_each(|entry| fold.take(entry));
+    fold.finish()
 }
 
 /// Title, object, beginning, end.
@@ -194,7 +201,7 @@ fn a_runtime_that_is_down_is_unreachable_from_the_change_of_health_on() {
         health(300, "Healthy", "AllSeen"),
         healthy(301),
     ];
-    // Silences of more than two and a half minutes are reported too, and what ended in them is not
+    // Pauses of more than two and a half minutes are reported too, and what ended in them is not
     // known.
     let rows = rows(entries);
     let without: Vec<_> = rows.iter().filter(|row| row.0 != "not recorded").collect();
@@ -366,18 +373,18 @@ fn findings(entries: Vec<Entry>) -> Vec<Finding> {
 #[test]
 fn the_findings_of_a_recovered_node_are_past_and_keep_culprit_evidence_and_advice() {
     let lock = "container-status-lock";
-    let trouble = vec![
+    let problem = vec![
         began(0),
         diagnosed(10, "medium", 7),
         with_finding(20, lock, 10),
         diagnosed(70, "certain", 7),
         with_finding(80, lock, 70),
     ];
-    let [now] = &findings(trouble.clone())[..] else {
+    let [now] = &findings(problem.clone())[..] else {
         panic!("one fault");
     };
     assert!(!now.past);
-    let recovered = [trouble, vec![healthy(100)]].concat();
+    let recovered = [problem, vec![healthy(100)]].concat();
     let [past] = &findings(recovered)[..] else {
         panic!("one fault");
     };
@@ -428,7 +435,7 @@ fn a_state_lasts_until_now_while_the_agent_runs_and_until_its_stop_otherwise() {
     let stuck = status(30, &[("/stuck", stuck("c1", 5.0))]);
     let running = vec![began(0), stuck];
     assert_eq!(lasts_until(running.clone(), 85), 85);
-    // There were no entries for longer than a running agent records none.
+    // The pause is longer than any pause of a running agent.
     assert_eq!(lasts_until(running.clone(), 300), 30);
     let stopped = [running, vec![at(70, Recorded::Ended)]].concat();
     assert_eq!(lasts_until(stopped, 85), 70);

@@ -83,7 +83,7 @@ fn a_process_that_records_until_it_is_killed() {
 /// The recording begins anew after this many kills, because each check reads all of it.
 const KILLS_PER_HISTORY: usize = 20;
 
-/// `PLEG_KILLS=1000` kills a thousand processes, each at a random moment.
+/// `PLEG_KILLS=1000` kills a thousand processes, each at a random time.
 #[test]
 fn a_process_that_is_killed_while_it_writes_loses_no_written_entry() {
     let mut lines = vec![1, 7, 40, 200, 900];

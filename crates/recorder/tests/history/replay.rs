@@ -137,12 +137,12 @@ fn a_reader_begins_at_the_first_problem_and_without_one_at_the_end() {
         death(9),
     ];
     assert_eq!(opening(healthy.to_vec()), time(9));
-    let trouble = [
+    let problem = [
         status(4, "Degraded", 1),
         status(5, "Unhealthy", 1),
         status(6, "Healthy", 0),
     ];
-    assert_eq!(opening([&healthy[..], &trouble].concat()), time(4));
+    assert_eq!(opening([&healthy[..], &problem].concat()), time(4));
 }
 
 #[test]
@@ -182,7 +182,7 @@ fn ended(seconds: u64) -> Entry {
     }
 }
 
-/// The unrecorded at a time, its beginning and reason, and the age of the call that hangs.
+/// The unrecorded time at a time, as its beginning and reason, and the age of the stuck call.
 fn unrecorded(recording: &Recording, seconds: u64) -> (Option<(u64, String)>, Option<f64>) {
     let updates = recording.at(time(seconds), EVENTS);
     let unrecorded = updates.iter().find_map(|update| match update {

@@ -11,10 +11,7 @@ use crate::stream::StreamEvent;
 /// The messages of a change. A new container that is already running was created and started.
 pub(super) fn messages(event: StreamEvent) -> Vec<v1::ContainerEventResponse> {
     let change = &event.change;
-    let kinds = kinds(
-        stage(change.before),
-        change.after.map(|_| stage(change.after)),
-    );
+    let kinds = kinds(stage(change.before), stage(change.after));
     let mut message = v1::ContainerEventResponse {
         container_id: change.id.to_string(),
         created_at: event.created_at.as_unix_nanos(),
@@ -61,8 +58,8 @@ fn stage(state: Option<State>) -> Stage {
     }
 }
 
-/// The events between two stages; `None` is the removal.
-fn kinds(before: Stage, after: Option<Stage>) -> Vec<ContainerEventType> {
+/// The events between two stages. A change to [`Stage::Absent`] is the removal.
+fn kinds(before: Stage, after: Stage) -> Vec<ContainerEventType> {
     let stages = [
         (Stage::Created, ContainerEventType::ContainerCreatedEvent),
         (Stage::Started, ContainerEventType::ContainerStartedEvent),
@@ -72,16 +69,16 @@ fn kinds(before: Stage, after: Option<Stage>) -> Vec<ContainerEventType> {
         let passed = stages.iter().filter(move |(it, _)| from < *it && *it <= to);
         passed.map(|(_, kind)| *kind)
     };
-    match after {
-        Some(after) => passed(before, after).collect(),
-        None => {
-            // Only a container that was running is stopped first.
-            let stopped = (before == Stage::Started).then_some(Stage::Stopped);
-            let stopped = passed(before, stopped.unwrap_or(before));
-            let deleted = ContainerEventType::ContainerDeletedEvent;
-            stopped.chain([deleted]).collect()
-        }
+    if after != Stage::Absent {
+        return passed(before, after).collect();
     }
+    // Only a container that was running is stopped first.
+    let last = match before {
+        Stage::Started => Stage::Stopped,
+        before => before,
+    };
+    let deleted = ContainerEventType::ContainerDeletedEvent;
+    passed(before, last).chain([deleted]).collect()
 }
 
 #[cfg(test)]
@@ -95,16 +92,13 @@ mod tests {
             ContainerStartedEvent as Started, ContainerStoppedEvent as Stopped,
         };
         let absent = Stage::Absent;
-        assert_eq!(kinds(absent, Some(Stage::Created)), [Created]);
-        assert_eq!(kinds(absent, Some(Stage::Started)), [Created, Started]);
-        assert_eq!(
-            kinds(absent, Some(Stage::Stopped)),
-            [Created, Started, Stopped]
-        );
-        assert_eq!(kinds(Stage::Created, Some(Stage::Started)), [Started]);
-        assert_eq!(kinds(Stage::Started, Some(Stage::Stopped)), [Stopped]);
-        assert_eq!(kinds(Stage::Started, None), [Stopped, Deleted]);
-        assert_eq!(kinds(Stage::Created, None), [Deleted]);
-        assert_eq!(kinds(Stage::Stopped, None), [Deleted]);
+        assert_eq!(kinds(absent, Stage::Created), [Created]);
+        assert_eq!(kinds(absent, Stage::Started), [Created, Started]);
+        assert_eq!(kinds(absent, Stage::Stopped), [Created, Started, Stopped]);
+        assert_eq!(kinds(Stage::Created, Stage::Started), [Started]);
+        assert_eq!(kinds(Stage::Started, Stage::Stopped), [Stopped]);
+        assert_eq!(kinds(Stage::Started, absent), [Stopped, Deleted]);
+        assert_eq!(kinds(Stage::Created, absent), [Deleted]);
+        assert_eq!(kinds(Stage::Stopped, absent), [Deleted]);
     }
 }

@@ -1,5 +1,5 @@
-//! The status of an id that is of the other kind than requested. To dockerd a sandbox is a container
-//! too, with a special name.
+//! The status of a container id as that of a sandbox, and vice versa. To dockerd a sandbox is a
+//! container too, with a special name.
 
 use cri::{dockerd, v1};
 use pleg::model::id::Id;
@@ -16,9 +16,9 @@ pub(super) fn as_container(
     manner: Manner,
 ) -> Result<v1::ContainerStatusResponse, Status> {
     let found = world.sandbox_by_id(id.as_str());
-    let (_, sandbox) = found
-        .filter(|_| manner.mixes_kinds())
-        .ok_or_else(|| manner.no_container(id))?;
+    let found = found.filter(|_| manner.mixes_kinds());
+    let found = found.ok_or_else(|| manner.no_container(id))?;
+    let (_, sandbox) = found;
     let status = v1::ContainerStatus {
         id: id.to_string(),
         metadata: Some(v1::ContainerMetadata {
@@ -27,9 +27,7 @@ pub(super) fn as_container(
         }),
         state: v1::ContainerState::ContainerRunning.into(),
         created_at: sandbox.created_at.as_unix_nanos(),
-        labels: found
-            .map(|of| messages::sandbox(of).labels)
-            .unwrap_or_default(),
+        labels: messages::sandbox(found).labels,
         ..Default::default()
     };
     Ok(v1::ContainerStatusResponse {
@@ -45,9 +43,9 @@ pub(super) fn as_sandbox(
     manner: Manner,
 ) -> Result<v1::PodSandboxStatusResponse, Status> {
     let found = world.container_by_id(id.as_str());
-    let (pod, container) = found
-        .filter(|_| manner.mixes_kinds())
-        .ok_or_else(|| manner.no_sandbox(id))?;
+    let found = found.filter(|_| manner.mixes_kinds());
+    let found = found.ok_or_else(|| manner.no_sandbox(id))?;
+    let (pod, container) = found;
     let status = v1::PodSandboxStatus {
         id: id.to_string(),
         metadata: Some(v1::PodSandboxMetadata {
@@ -57,9 +55,7 @@ pub(super) fn as_sandbox(
             attempt: container.attempt,
         }),
         created_at: container.created_at.as_unix_nanos(),
-        labels: found
-            .map(|of| messages::container(of).labels)
-            .unwrap_or_default(),
+        labels: messages::container(found).labels,
         ..Default::default()
     };
     Ok(v1::PodSandboxStatusResponse {

@@ -1,9 +1,7 @@
 //! Creates and ends sandboxes and containers over CRI, with the errors of containerd.
 
-use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use cri::v1;
 use pleg::model::id::{Id, PodRef};
@@ -11,6 +9,7 @@ use pleg::model::listed::{ContainerState, SandboxState};
 use pleg::model::wall_time::WallTime;
 use tonic::Status;
 
+use crate::manner::Manner;
 use crate::world::{Container, Given, Pod, Sandbox, World};
 
 /// The exit code of a process that ends on SIGTERM.
@@ -87,11 +86,12 @@ pub(super) fn create_container(
     {
         return Err(reserved("container", &format!("{name}_{attempt}")));
     }
-    let key = key_for(world, &pod_of(world, &sandbox_id)?);
+    let pod = pod.pod.clone();
+    let key = key_for(world, &pod);
     let id = new_id(world, format!("{key}/{name}.{attempt}"));
     let given = Given {
-        labels: sorted(config.labels),
-        annotations: sorted(config.annotations),
+        labels: config.labels.into_iter().collect(),
+        annotations: config.annotations.into_iter().collect(),
         image: config.image.unwrap_or_default().image,
         log_path: config.log_path,
         container_config,
@@ -99,17 +99,8 @@ pub(super) fn create_container(
     };
     if let Some(pod) = world.pod_of_sandbox(sandbox_id.as_str()) {
         pod.containers.push(Container {
-            id: id.clone(),
-            sandbox_id,
-            name,
-            attempt,
-            state: ContainerState::Created,
-            created_at: now,
-            started_at: None,
-            ended: None,
-            listed_as: None,
-            exit_code_delay: Duration::ZERO,
             given: Some(Arc::new(given)),
+            ..Container::new(id.clone(), sandbox_id, (&name, attempt), now)
         });
     }
     Ok(id.to_string())
@@ -118,7 +109,7 @@ pub(super) fn create_container(
 /// Starts a container that was created.
 pub(super) fn start_container(world: &mut World, id: &Id, now: WallTime) -> Result<(), Status> {
     let container = world.container_by_id_mut(id.as_str());
-    let container = container.ok_or_else(|| no_container(id))?;
+    let container = container.ok_or_else(|| Manner::Sim.no_container(id))?;
     if container.state != ContainerState::Created {
         let state = format!("{:?}", container.state).to_lowercase();
         return Err(Status::unknown(format!("container is {state}")));
@@ -142,8 +133,7 @@ pub(super) fn exec(
     id: &Id,
     command: Vec<String>,
 ) -> Result<v1::ExecSyncResponse, Status> {
-    let found = world.container_by_id(id.as_str());
-    let (_, container) = found.ok_or_else(|| no_container(id))?;
+    let container = existing(world, id)?;
     if container.state != ContainerState::Running {
         let state = format!("{:?}", container.state).to_uppercase();
         let why = format!("container is in CONTAINER_{state} state");
@@ -160,8 +150,7 @@ pub(super) fn exec(
 
 /// Succeeds without an effect for a container that has not exited.
 pub(super) fn update(world: &World, id: &Id) -> Result<(), Status> {
-    let found = world.container_by_id(id.as_str());
-    let (_, container) = found.ok_or_else(|| no_container(id))?;
+    let container = existing(world, id)?;
     match container.state {
         ContainerState::Created | ContainerState::Running => Ok(()),
         _ => Err(Status::unknown("not in the created or running state")),
@@ -170,8 +159,7 @@ pub(super) fn update(world: &World, id: &Id) -> Result<(), Status> {
 
 /// Reopens the log of a running container.
 pub(super) fn reopen_log(world: &mut World, id: &Id) -> Result<(), Status> {
-    let found = world.container_by_id(id.as_str());
-    let (_, container) = found.ok_or_else(|| no_container(id))?;
+    let container = existing(world, id)?;
     if container.state != ContainerState::Running {
         return Err(Status::unknown("container is not running"));
     }
@@ -179,12 +167,10 @@ pub(super) fn reopen_log(world: &mut World, id: &Id) -> Result<(), Status> {
     Ok(())
 }
 
-pub(super) fn no_container(id: &Id) -> Status {
-    Status::not_found(format!("container {id}"))
-}
-
-pub(super) fn no_sandbox(id: &Id) -> Status {
-    Status::not_found(format!("sandbox {id}"))
+fn existing<'a>(world: &'a World, id: &Id) -> Result<&'a Container, Status> {
+    let found = world.container_by_id(id.as_str());
+    let (_, container) = found.ok_or_else(|| Manner::Sim.no_container(id))?;
+    Ok(container)
 }
 
 /// Whether a sandbox uses the network of the host, and so has no address.
@@ -216,12 +202,6 @@ fn key_for(world: &World, pod: &PodRef) -> String {
     key.unwrap_or(last).clone()
 }
 
-fn pod_of(world: &World, sandbox_id: &Id) -> Result<PodRef, Status> {
-    let found = world.sandbox_by_id(sandbox_id.as_str());
-    let (pod, _) = found.ok_or_else(|| no_sandbox(sandbox_id))?;
-    Ok(pod.pod.clone())
-}
-
 /// A readable id that was never used before.
 fn new_id(world: &mut World, wanted: String) -> Id {
     let is_free = |world: &World, id: &str| {
@@ -237,8 +217,4 @@ fn new_id(world: &mut World, wanted: String) -> Id {
     let id = Id::from(id);
     world.given_ids.insert(id.clone());
     id
-}
-
-fn sorted(map: HashMap<String, String>) -> std::collections::BTreeMap<String, String> {
-    map.into_iter().collect()
 }

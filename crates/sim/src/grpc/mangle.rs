@@ -24,16 +24,20 @@ enum Mangled {
     Garbage,
 }
 
-/// Marks an answer with the form that it is to have.
-pub(super) fn mark<T>(response: &mut tonic::Response<T>, form: AnswerForm) {
+/// The answer with this message, marked with the form that it is to have.
+pub(super) fn marked<T>(message: T, form: AnswerForm) -> tonic::Response<T> {
+    let mut response = tonic::Response::new(message);
     let mangled = match form {
         AnswerForm::Oversize => Mangled::Padded,
         AnswerForm::Malformed(Malformation::Garbage) => Mangled::Garbage,
         // The service makes the messages of these forms.
         AnswerForm::Correct
-        | AnswerForm::Malformed(Malformation::WithoutStatus | Malformation::OfAnother) => return,
+        | AnswerForm::Malformed(Malformation::WithoutStatus | Malformation::OfAnother) => {
+            return response;
+        }
     };
     response.extensions_mut().insert(mangled);
+    response
 }
 
 /// Changes the bytes of an answer as marked.

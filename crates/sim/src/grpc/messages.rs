@@ -89,6 +89,7 @@ pub(super) fn container_status(
 ) -> v1::ContainerStatusResponse {
     let ended = container.reported_end(now);
     let code = ended.map(|(_, code)| code);
+    let given = container.given.as_ref();
     let status = v1::ContainerStatus {
         id: container.id.to_string(),
         metadata: Some(container_metadata(container)),
@@ -102,10 +103,7 @@ pub(super) fn container_status(
         reason: code.map(reason).unwrap_or_default().to_owned(),
         labels: container_labels(&pod.pod, container),
         annotations: container_annotations(container),
-        log_path: container
-            .given
-            .as_ref()
-            .map_or_else(String::new, |given| given.log_path.clone()),
+        log_path: given.map_or_else(String::new, |given| given.log_path.clone()),
         ..Default::default()
     };
     v1::ContainerStatusResponse {
@@ -120,15 +118,27 @@ pub(super) fn container_info(container: &Container) -> Map {
     Map::from([("info".to_owned(), info)])
 }
 
+/// The sandboxes that match a filter.
+pub(super) fn sandboxes(world: &World, filter: &v1::PodSandboxFilter) -> Vec<v1::PodSandbox> {
+    let all = world.sandboxes().map(sandbox);
+    all.filter(|item| sandbox_matches(item, filter)).collect()
+}
+
+/// The containers that match a filter.
+pub(super) fn containers(world: &World, filter: &v1::ContainerFilter) -> Vec<v1::Container> {
+    let all = world.containers().map(container);
+    all.filter(|item| container_matches(item, filter)).collect()
+}
+
 /// Whether a sandbox matches a filter. Empty fields of the filter match all.
-pub(super) fn sandbox_matches(item: &v1::PodSandbox, filter: &v1::PodSandboxFilter) -> bool {
+fn sandbox_matches(item: &v1::PodSandbox, filter: &v1::PodSandboxFilter) -> bool {
     (filter.id.is_empty() || filter.id == item.id)
         && filter.state.is_none_or(|wanted| wanted.state == item.state)
         && selects(&filter.label_selector, &item.labels)
 }
 
 /// Whether a container matches a filter. Empty fields of the filter match all.
-pub(super) fn container_matches(item: &v1::Container, filter: &v1::ContainerFilter) -> bool {
+fn container_matches(item: &v1::Container, filter: &v1::ContainerFilter) -> bool {
     let sandbox = &filter.pod_sandbox_id;
     (filter.id.is_empty() || filter.id == item.id)
         && (sandbox.is_empty() || *sandbox == item.pod_sandbox_id)

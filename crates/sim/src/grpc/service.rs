@@ -42,8 +42,12 @@ fn in_batches<Item, T: Send + 'static>(
 }
 
 fn require_streamed_lists(sim: &Sim) -> Result<(), Status> {
-    let none = || Status::unimplemented("unknown method for service runtime.v1.RuntimeService");
-    sim.streams_lists().then_some(()).ok_or_else(none)
+    match sim.settings().streams_lists {
+        true => Ok(()),
+        false => Err(Status::unimplemented(
+            "unknown method for service runtime.v1.RuntimeService",
+        )),
+    }
 }
 
 impl Service {
@@ -62,9 +66,7 @@ impl Service {
     async fn answer_list<T>(&self, rpc: Rpc, list: impl Fn(&World) -> T) -> Answer<T> {
         let listed = self.sim.list(rpc, list).await;
         let (message, form) = on_the_wire(listed).await?;
-        let mut response = Response::new(message);
-        mangle::mark(&mut response, form);
-        Ok(response)
+        Ok(mangle::marked(message, form))
     }
 
     /// Applies the faults of a status call, and answers it. A fault may replace the status by that of
@@ -85,9 +87,7 @@ impl Service {
         if form == AnswerForm::Malformed(Malformation::WithoutStatus) {
             remove_status(&mut message);
         }
-        let mut response = Response::new(message);
-        mangle::mark(&mut response, form);
-        Ok(response)
+        Ok(mangle::marked(message, form))
     }
 }
 
@@ -119,12 +119,8 @@ impl RuntimeService for Service {
         request: Request<v1::ListPodSandboxRequest>,
     ) -> Answer<ListPodSandboxResponse> {
         let filter = request.into_inner().filter.unwrap_or_default();
-        self.answer_list(Rpc::ListPodSandbox, |world| {
-            let items = world.sandboxes().map(messages::sandbox);
-            let items = items.filter(|item| messages::sandbox_matches(item, &filter));
-            ListPodSandboxResponse {
-                items: items.collect(),
-            }
+        self.answer_list(Rpc::ListPodSandbox, |world| ListPodSandboxResponse {
+            items: messages::sandboxes(world, &filter),
         })
         .await
     }
@@ -134,12 +130,8 @@ impl RuntimeService for Service {
         request: Request<v1::ListContainersRequest>,
     ) -> Answer<ListContainersResponse> {
         let filter = request.into_inner().filter.unwrap_or_default();
-        self.answer_list(Rpc::ListContainers, |world| {
-            let containers = world.containers().map(messages::container);
-            let containers = containers.filter(|item| messages::container_matches(item, &filter));
-            ListContainersResponse {
-                containers: containers.collect(),
-            }
+        self.answer_list(Rpc::ListContainers, |world| ListContainersResponse {
+            containers: messages::containers(world, &filter),
         })
         .await
     }
@@ -151,14 +143,9 @@ impl RuntimeService for Service {
         let id = ids::sandbox(&self.sim.world(), request.into_inner().pod_sandbox_id)?;
         let answer = |sim: &Sim, of| {
             let world = sim.world();
-            let found = match of {
-                StatusOf::Requested => world.sandbox_by_id(id.as_str()),
-                StatusOf::Another => world.another_sandbox(id.as_str()),
-            };
-            let manner = sim.manner();
-            match found {
+            match world.sandbox_for(&id, of) {
                 Some(found) => Ok(messages::sandbox_status(found)),
-                None => kinds::as_sandbox(&world, &id, manner),
+                None => kinds::as_sandbox(&world, &id, sim.manner()),
             }
         };
         let remove = |answer: &mut v1::PodSandboxStatusResponse| answer.status = None;
@@ -177,12 +164,8 @@ impl RuntimeService for Service {
         let id = ids::container(&self.sim.world(), container_id)?;
         let answer = |sim: &Sim, of| {
             let world = sim.world();
-            let found = match of {
-                StatusOf::Requested => world.container_by_id(id.as_str()),
-                StatusOf::Another => world.another_container(id.as_str()),
-            };
             let manner = sim.manner();
-            match found {
+            match world.container_for(&id, of) {
                 Some(found) => {
                     let info = match verbose && manner.reports_sandboxes() {
                         true => messages::container_info(found.1),
@@ -206,16 +189,15 @@ impl RuntimeService for Service {
     ) -> Answer<Self::StreamPodSandboxesStream> {
         let filter = request.into_inner().filter.unwrap_or_default();
         let streams = self.answer_list(Rpc::StreamPodSandboxes, |world| {
-            let items = world.sandboxes().map(messages::sandbox);
-            let items = items.filter(|item| messages::sandbox_matches(item, &filter));
-            let batch = |batch: &[v1::PodSandbox]| v1::StreamPodSandboxesResponse {
-                pod_sandboxes: batch.to_vec(),
-            };
-            in_batches(items.collect(), batch)
+            in_batches(messages::sandboxes(world, &filter), |batch| {
+                v1::StreamPodSandboxesResponse {
+                    pod_sandboxes: batch.to_vec(),
+                }
+            })
         });
-        streams
-            .await
-            .and_then(|it| require_streamed_lists(&self.sim).map(|()| it))
+        let answer = streams.await?;
+        require_streamed_lists(&self.sim)?;
+        Ok(answer)
     }
 
     type StreamContainersStream = Messages<v1::StreamContainersResponse>;
@@ -226,16 +208,15 @@ impl RuntimeService for Service {
     ) -> Answer<Self::StreamContainersStream> {
         let filter = request.into_inner().filter.unwrap_or_default();
         let streams = self.answer_list(Rpc::StreamContainers, |world| {
-            let items = world.containers().map(messages::container);
-            let items = items.filter(|item| messages::container_matches(item, &filter));
-            let batch = |batch: &[v1::Container]| v1::StreamContainersResponse {
-                containers: batch.to_vec(),
-            };
-            in_batches(items.collect(), batch)
+            in_batches(messages::containers(world, &filter), |batch| {
+                v1::StreamContainersResponse {
+                    containers: batch.to_vec(),
+                }
+            })
         });
-        streams
-            .await
-            .and_then(|it| require_streamed_lists(&self.sim).map(|()| it))
+        let answer = streams.await?;
+        require_streamed_lists(&self.sim)?;
+        Ok(answer)
     }
 
     type GetContainerEventsStream = Messages<v1::ContainerEventResponse>;

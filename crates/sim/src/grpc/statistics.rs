@@ -1,4 +1,5 @@
-//! Statistics of what runs, without figures: there are no processes.
+//! Statistics of running containers and sandboxes. They contain no figures, because there are no
+//! processes.
 
 use cri::v1;
 use pleg::model::id::Id;
@@ -7,7 +8,7 @@ use tonic::Status;
 use super::messages;
 use crate::world::World;
 
-/// The statistics of each running container that the filter lets pass.
+/// The statistics of each running container that matches the filter.
 pub(super) fn of_containers(
     world: &World,
     filter: Option<v1::ContainerStatsFilter>,
@@ -21,9 +22,8 @@ pub(super) fn of_containers(
             state: v1::ContainerState::ContainerRunning.into(),
         }),
     };
-    let containers = world.containers().map(messages::container);
-    let wanted = containers.filter(|item| messages::container_matches(item, &filter));
-    let stats = wanted.map(|item| v1::ContainerStats {
+    let running = messages::containers(world, &filter).into_iter();
+    let stats = running.map(|item| v1::ContainerStats {
         attributes: Some(v1::ContainerAttributes {
             id: item.id,
             metadata: item.metadata,
@@ -34,7 +34,7 @@ pub(super) fn of_containers(
     stats.collect()
 }
 
-/// The statistics of each ready sandbox that the filter lets pass.
+/// The statistics of each ready sandbox that matches the filter.
 pub(super) fn of_sandboxes(
     world: &World,
     filter: Option<v1::PodSandboxStatsFilter>,
@@ -47,9 +47,8 @@ pub(super) fn of_sandboxes(
             state: v1::PodSandboxState::SandboxReady.into(),
         }),
     };
-    let sandboxes = world.sandboxes().map(messages::sandbox);
-    let wanted = sandboxes.filter(|item| messages::sandbox_matches(item, &filter));
-    let stats = wanted.map(|item| v1::PodSandboxStats {
+    let ready = messages::sandboxes(world, &filter).into_iter();
+    let stats = ready.map(|item| v1::PodSandboxStats {
         attributes: Some(v1::PodSandboxAttributes {
             id: item.id,
             metadata: item.metadata,
@@ -70,7 +69,7 @@ pub(super) fn metrics(world: &World) -> Vec<v1::PodSandboxMetrics> {
     metrics.collect()
 }
 
-/// What does not run has no statistics.
+/// The error for an object that does not run, and so has no statistics.
 pub(super) fn not_running(id: &Id) -> Status {
     Status::not_found(format!("{id} does not run"))
 }

@@ -1,6 +1,5 @@
 //! Parses the verbs: from the words of a line to its action.
 
-use std::num::NonZeroU32;
 use std::time::Duration;
 
 use cri::{Rpc, Subject};
@@ -35,6 +34,7 @@ const DEFAULT_DOWN: Duration = Duration::from_secs(1);
 /// A shorter period is below the resolution of the clock.
 const MIN_CHURN_PERIOD: Duration = Duration::from_micros(1);
 
+/// Parses a verb and its arguments.
 pub(super) fn action(words: &mut Words<'_>) -> Read<Action> {
     let verb = words.word(VERBS)?;
     Ok(match verb.text {
@@ -60,10 +60,7 @@ pub(super) fn action(words: &mut Words<'_>) -> Read<Action> {
             words.keyword("with")?;
             Action::Fault(calls, Fault::Fail(error(words)?))
         }
-        "crash" => {
-            let calls = calls(words)?;
-            Action::Fault(calls, Fault::Crash(down(words)?))
-        }
+        "crash" => Action::Fault(calls(words)?, Fault::Crash(down(words)?)),
         "oversize" => Action::Fault(unary_calls(words)?, Fault::Oversize),
         "malformed" => malformed(words)?,
         "status-lock" => Action::StatusLock(words.container()?),
@@ -185,8 +182,10 @@ fn calls_of(words: &mut Words<'_>, word: Word<'_>) -> Read<Calls> {
         true => Some(of(words, rpc, word)?),
         false => None,
     };
-    let rpcs = vec![rpc];
-    Ok(Calls { rpcs, of })
+    Ok(Calls {
+        rpcs: vec![rpc],
+        of,
+    })
 }
 
 fn of(words: &mut Words<'_>, rpc: Rpc, method: Word<'_>) -> Read<Target> {
@@ -204,7 +203,7 @@ fn of(words: &mut Words<'_>, rpc: Rpc, method: Word<'_>) -> Read<Target> {
     }
 }
 
-/// Calls with a single answer, which can be oversize or malformed.
+/// Calls with one answer, which can be oversize or malformed.
 fn unary_calls(words: &mut Words<'_>) -> Read<Calls> {
     let word = words.word(METHODS)?;
     let mut calls = calls_of(words, word)?;
@@ -304,9 +303,7 @@ fn events(words: &mut Words<'_>) -> Read<Action> {
 
 /// `N`, `N unknown-pods`, `N known`.
 fn flood(words: &mut Words<'_>) -> Read<Action> {
-    let expected = "a number from 1";
-    let word = words.word(expected)?;
-    let events: NonZeroU32 = word.text.parse().map_err(|_| word.unexpected(expected))?;
+    let events = words.positive()?.get() as usize;
     let flood = if words.takes("unknown-pods") {
         Flood::UnknownPods
     } else if words.takes("known") {
@@ -314,7 +311,7 @@ fn flood(words: &mut Words<'_>) -> Read<Action> {
     } else {
         Flood::UnknownIds
     };
-    Ok(Action::Flood(flood, events.get() as usize))
+    Ok(Action::Flood(flood, events))
 }
 
 fn scatter(words: &mut Words<'_>) -> Read<StreamFault> {

@@ -24,12 +24,8 @@ impl fmt::Display for ScenarioError {
         let Unexpected { column, width, why } = &self.unexpected;
         writeln!(f, "{}:{}: {why}", self.name, self.line)?;
         writeln!(f, "  {}", self.text.replace('\t', " "))?;
-        write!(
-            f,
-            "  {}{}",
-            " ".repeat(*column),
-            "^".repeat((*width).max(1))
-        )
+        let (space, mark) = (" ".repeat(*column), "^".repeat((*width).max(1)));
+        write!(f, "  {space}{mark}")
     }
 }
 
@@ -166,8 +162,10 @@ impl<'a> Words<'a> {
     /// Fails if the next word is not this keyword.
     pub(super) fn keyword(&mut self, keyword: &str) -> Read<()> {
         let word = self.word(keyword)?;
-        let is_it = word.text == keyword;
-        is_it.then_some(()).ok_or_else(|| word.unexpected(keyword))
+        match word.text == keyword {
+            true => Ok(()),
+            false => Err(word.unexpected(keyword)),
+        }
     }
 
     /// A time since the beginning, or with a `+` since that of the line before.
@@ -211,6 +209,11 @@ impl<'a> Words<'a> {
     /// `every N`.
     pub(super) fn every(&mut self) -> Read<NonZeroU32> {
         self.keyword("every")?;
+        self.positive()
+    }
+
+    /// A number from 1.
+    pub(super) fn positive(&mut self) -> Read<NonZeroU32> {
         let expected = "a number from 1";
         let word = self.word(expected)?;
         word.text.parse().map_err(|_| word.unexpected(expected))
@@ -219,9 +222,10 @@ impl<'a> Words<'a> {
     pub(super) fn pod(&mut self) -> Read<String> {
         let expected = "a pod's name";
         let word = self.word(expected)?;
-        let is_name = !word.text.contains('/');
-        let name = is_name.then(|| word.text.to_owned());
-        name.ok_or_else(|| word.unexpected(expected))
+        match word.text.contains('/') {
+            true => Err(word.unexpected(expected)),
+            false => Ok(word.text.to_owned()),
+        }
     }
 
     pub(super) fn container(&mut self) -> Read<ContainerName> {

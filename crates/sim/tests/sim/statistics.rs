@@ -1,4 +1,4 @@
-//! Statistics over CRI: of what runs, and held up as all calls can be.
+//! Statistics over CRI: of running containers and sandboxes, and with faults like all calls.
 
 use std::time::Duration;
 

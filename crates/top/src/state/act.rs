@@ -54,8 +54,8 @@ impl State {
             }
             Action::Open => self.open_selected(),
             Action::Back => self.back(),
-            Action::Type(character) => self.type_(|typed| typed.push(character)),
-            Action::Erase => self.type_(|typed| {
+            Action::Type(character) => self.edit_prompt(|typed| typed.push(character)),
+            Action::Erase => self.edit_prompt(|typed| {
                 typed.pop();
             }),
         }
@@ -119,7 +119,7 @@ impl State {
     }
 
     /// Changes the typed text. A filter applies while it is typed, as in k9s.
-    fn type_(&mut self, change: impl FnOnce(&mut String)) {
+    fn edit_prompt(&mut self, change: impl FnOnce(&mut String)) {
         if let Some(prompt) = &mut self.prompt {
             change(prompt.typed_mut());
             if let Prompt::Filter(typed) = prompt {
@@ -167,9 +167,8 @@ fn time(typed: &str, position: Position) -> Result<WallTime, String> {
     let utc = jiff::tz::TimeZone::UTC;
     let day = position.at.timestamp().to_zoned(utc.clone()).date();
     let zoned = day.to_datetime(time).to_zoned(utc);
-    zoned
-        .map(|zoned| zoned.timestamp().into())
-        .map_err(|error| error.to_string())
+    let zoned = zoned.map_err(|error| error.to_string())?;
+    Ok(zoned.timestamp().into())
 }
 
 fn duration(text: &str) -> Result<GoDuration, String> {

@@ -104,13 +104,10 @@ impl State {
         for update in updates {
             self.node.apply(update);
         }
-        // A diagnosis after the recording has more than the finding of its last status.
-        if !self.node.examination.is_done() {
-            self.node.show_recorded_finding();
-        }
+        self.node.show_recorded_finding();
     }
 
-    /// Advances the time. A recording has a time of its own.
+    /// Advances the time of a live node; the time of a recording is its position.
     pub fn tick(&mut self, now: WallTime) {
         if self.position.is_none() {
             self.now = now;
@@ -152,7 +149,7 @@ impl State {
     /// Whether the pods were observed at least once.
     pub fn has_observed_pods(&self) -> bool {
         let status = self.node.status.as_ref();
-        let has_looked = status.is_none_or(|status| status.value.relist.count > 0);
-        self.node.pods_taken.is_some() && has_looked
+        let has_relisted = status.is_none_or(|status| status.value.relist.count > 0);
+        self.node.pods_taken.is_some() && has_relisted
     }
 }

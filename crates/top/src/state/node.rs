@@ -40,7 +40,7 @@ pub struct Node {
     /// The last health that was reported.
     health: Option<HealthReport>,
     /// The pods whose calls hang or fail.
-    trouble: BTreeMap<PodUid, Condition>,
+    by_calls: BTreeMap<PodUid, Condition>,
 }
 
 /// A value, and the time as of which it is known.
@@ -79,13 +79,6 @@ pub enum Examination {
     },
 }
 
-impl Examination {
-    /// Whether it has finished with a report.
-    pub fn is_done(&self) -> bool {
-        matches!(self, Self::Done { .. })
-    }
-}
-
 impl Node {
     /// Applies an update.
     pub fn apply(&mut self, update: Update) {
@@ -118,13 +111,11 @@ impl Node {
     }
 
     fn take_status(&mut self, at: WallTime, report: StatusReport) {
-        let relisted = self
-            .status
-            .as_ref()
-            .is_none_or(|last| last.value.relist.count != report.relist.count);
-        if let (true, Some(took)) = (relisted, report.relist.last_duration_seconds) {
-            self.relists
-                .push_back(Duration::try_from_secs_f64(took).unwrap_or_default());
+        let last = self.status.as_ref();
+        let has_relisted = last.is_none_or(|last| last.value.relist.count != report.relist.count);
+        if let (true, Some(took)) = (has_relisted, report.relist.last_duration_seconds) {
+            let took = Duration::try_from_secs_f64(took).unwrap_or_default();
+            self.relists.push_back(took);
             if self.relists.len() > MAX_RELISTS {
                 self.relists.pop_front();
             }
@@ -135,9 +126,13 @@ impl Node {
 
     /// A new source reports the current health first, which is no change.
     fn take_health(&mut self, health: HealthReport) {
-        let gist = |health: &HealthReport| (health.state, health.reason, health.message.clone());
-        let last = self.health.replace(health.clone());
-        if last.is_some_and(|last| gist(&last) != gist(&health)) {
+        let is_same = |last: &HealthReport| {
+            (last.state, last.reason, &last.message)
+                == (health.state, health.reason, &health.message)
+        };
+        let is_change = self.health.as_ref().is_some_and(|last| !is_same(last));
+        self.health = Some(health.clone());
+        if is_change {
             self.events.push(Happened::Health(health));
         }
     }
@@ -169,10 +164,8 @@ impl Node {
         for (event, unknown) in self.events.without_latency() {
             let uid = &event.pod.uid;
             let pod = self.pods.get(uid);
-            let container = event
-                .id
-                .as_ref()
-                .and_then(|id| pod?.report.status.container(id));
+            let id = event.id.as_ref();
+            let container = id.and_then(|id| pod?.report.status.container(id));
             if let Some(found) = container.and_then(|container| latency(event, container)) {
                 *unknown = Some(found);
                 self.pods.set_latency(uid, found);
@@ -190,13 +183,16 @@ impl Node {
         let failing = failing.map(|pod| (pod.uid.clone(), Condition::Failing));
         let stuck = report.stuck.iter().filter_map(|call| call.pod.as_ref());
         let stuck = stuck.map(|pod| (pod.uid.clone(), Condition::Stuck));
-        self.trouble = failing.chain(stuck).collect();
+        self.by_calls = failing.chain(stuck).collect();
     }
 
-    /// Shows the finding that was recorded with the status.
+    /// Shows the finding that was recorded with the status, unless there is a diagnosis, which has
+    /// more than this finding.
     pub fn show_recorded_finding(&mut self) {
         let status = self.status.as_ref();
-        if let Some(found) = status.and_then(|status| status.value.finding.as_ref()) {
+        if let Some(found) = status.and_then(|status| status.value.finding.as_ref())
+            && !matches!(self.examination, Examination::Done { .. })
+        {
             self.examination = Examination::Done {
                 at: found.time,
                 diagnosis: found.into(),
@@ -206,7 +202,7 @@ impl Node {
 
     /// The condition of a pod, including the calls about it.
     pub fn condition<'a>(&'a self, pod: &'a Pod) -> &'a Condition {
-        let trouble = self.trouble.get(&pod.report.status.uid);
-        trouble.unwrap_or(&pod.condition)
+        let by_calls = self.by_calls.get(&pod.report.status.uid);
+        by_calls.unwrap_or(&pod.condition)
     }
 }

@@ -10,7 +10,7 @@ use pleg::runtime::Rpc;
 
 use super::pods::Pods;
 
-/// When a kubelet gives up a call: the default of its `runtimeRequestTimeout`.
+/// When a kubelet gives up on a call: the default of its `runtimeRequestTimeout`.
 pub const KUBELET_TIMEOUT: Duration = pleg::out::kubelet_view::REQUEST_TIMEOUT;
 
 /// An outstanding call.
@@ -54,10 +54,8 @@ pub fn outstanding(report: &StatusReport, pods: &Pods) -> Vec<Outstanding> {
     });
     let mut calls: Vec<Outstanding> = stuck.collect();
     for call in &report.in_flight {
-        if calls
-            .iter()
-            .any(|it| it.call == call.call && it.id == call.id)
-        {
+        let is_same = |it: &Outstanding| it.call == call.call && it.id == call.id;
+        if calls.iter().any(is_same) {
             continue;
         }
         let owner = call.id.as_ref().and_then(|id| pods.owner(id));

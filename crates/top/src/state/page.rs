@@ -1,4 +1,4 @@
-//! What the reader views: a table, a page over the tables, a prompt.
+//! What has the reader's attention: a table, a page over the tables, or a prompt.
 
 use pleg::model::id::PodUid;
 
@@ -20,11 +20,10 @@ impl Panel {
     /// All tables, from top to bottom.
     pub const ALL: [Self; 4] = [Self::Pods, Self::Outstanding, Self::Events, Self::Findings];
 
-    /// The table this many further down.
+    /// The table this many tables further down; after the last one follows the first.
     pub fn step(self, step: isize) -> Self {
         let count = Self::ALL.len() as isize;
-        let place = Self::ALL.iter().position(|it| *it == self).unwrap_or(0);
-        Self::ALL[(place as isize + step).rem_euclid(count) as usize]
+        Self::ALL[(self as isize + step).rem_euclid(count) as usize]
     }
 }
 

@@ -9,7 +9,7 @@ use pleg::model::listed::{ContainerState, SandboxState};
 use pleg::model::status::{ContainerStatus, PodStatus};
 use pleg::model::wall_time::WallTime;
 use pleg::out::apply::apply;
-use pleg::out::pods::PodReport;
+use pleg::out::pods::{PodReport, Waiting};
 
 /// A pod, with the content of its row.
 #[derive(Clone, Debug)]
@@ -119,12 +119,7 @@ fn condition(report: &PodReport) -> Condition {
     let failed = current.values().find(|it| {
         it.state == ContainerState::Exited && it.exit_code.is_some_and(|code| code != 0)
     });
-    let waiting = report.static_pod.as_ref().and_then(|its| {
-        let mut containers = its.containers.iter();
-        let of_container = containers.find_map(|it| it.waiting.as_ref());
-        its.waiting.as_ref().or(of_container)
-    });
-    match (failed, waiting) {
+    match (failed, waiting(report)) {
         _ if is(ContainerState::Unknown) => Condition::Unknown,
         (_, Some(waiting)) => Condition::Waiting {
             reason: waiting.reason.clone(),
@@ -138,6 +133,14 @@ fn condition(report: &PodReport) -> Condition {
         _ if has_ready_sandbox(&report.status) => Condition::Starting,
         _ => Condition::Stopped,
     }
+}
+
+/// Why a static pod, or a container of it, waits.
+pub fn waiting(report: &PodReport) -> Option<&Waiting> {
+    let its = report.static_pod.as_ref()?;
+    let mut containers = its.containers.iter();
+    let of_container = || containers.find_map(|it| it.waiting.as_ref());
+    its.waiting.as_ref().or_else(of_container)
 }
 
 fn has_ready_sandbox(status: &PodStatus) -> bool {

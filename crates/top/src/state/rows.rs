@@ -54,7 +54,7 @@ impl State {
                             id.chain(container).chain([call.call.name()]).collect()
                         })
                 }
-                // A call for the whole node matches each filter.
+                // A call for the whole node matches every filter.
                 None => true,
             }
         };
@@ -110,18 +110,17 @@ impl State {
         }
     }
 
-    /// The position of the selected pod among the shown ones: sorting thousands of pods again for
-    /// it would be half the work of a frame.
+    /// The position of the selected pod among the shown ones. They are an argument because sorting
+    /// thousands of pods again would be half the work of a frame.
     pub fn selected_among(&self, pods: &[&Pod]) -> Option<usize> {
-        let uids = pods.iter().map(|pod| pod.report.status.uid.clone());
-        self.cursors.pods.place(&uids.collect::<Vec<_>>())
+        self.cursors.pods.place(&uids(pods))
     }
 
     /// Moves the cursor of the table with the focus.
     pub(super) fn step(&mut self, rows: isize) {
         match self.panel {
             Panel::Pods => {
-                let keys = self.pod_keys();
+                let keys = uids(&self.pods());
                 self.cursors.pods.step(&keys, rows);
             }
             Panel::Outstanding => {
@@ -153,11 +152,6 @@ impl State {
         }
     }
 
-    fn pod_keys(&self) -> Vec<PodUid> {
-        let pods = self.pods().into_iter();
-        pods.map(|pod| pod.report.status.uid.clone()).collect()
-    }
-
     fn call_keys(&self) -> Vec<(Rpc, Option<Id>)> {
         let calls = self.outstanding().into_iter();
         calls.map(|call| (call.call, call.id.clone())).collect()
@@ -170,4 +164,9 @@ impl State {
     fn finding_keys(&self) -> Vec<usize> {
         (0..self.findings().len()).collect()
     }
+}
+
+fn uids(pods: &[&Pod]) -> Vec<PodUid> {
+    let pods = pods.iter();
+    pods.map(|pod| pod.report.status.uid.clone()).collect()
 }

@@ -9,9 +9,6 @@ use ratatui::text::{Line, Span};
 
 const NANOS_OF_DAY: i64 = 86_400_000_000_000;
 
-/// The number of characters of a date that are the year and the mark after it.
-const YEAR_CHARACTERS: usize = 5;
-
 /// A duration in two units at most: `12ms`, `3.2s`, `41s`, `1m53s`, `2h5m`, `3d4h`.
 pub fn age(duration: Duration) -> String {
     let seconds = duration.as_secs();
@@ -40,17 +37,26 @@ pub fn seconds(seconds: f64) -> String {
 
 /// The time of day in UTC, to the second.
 pub fn clock(time: WallTime) -> String {
-    part_of_day(time, 8)
+    formatted(time, "%H:%M:%S")
+}
+
+/// The time of day in UTC, to the millisecond.
+pub fn precise_clock(time: WallTime) -> String {
+    formatted(time, "%H:%M:%S%.3f")
 }
 
 /// The time of day with month and day in front. The year is on the page of the keys.
 pub fn dated_clock(time: WallTime) -> String {
-    format!("{} {}", month_and_day(time), clock(time))
+    formatted(time, "%m-%d %H:%M:%S")
 }
 
 /// The time with month and day, to the millisecond.
 pub fn dated_precise_clock(time: WallTime) -> String {
-    format!("{} {}", month_and_day(time), precise_clock(time))
+    formatted(time, "%m-%d %H:%M:%S%.3f")
+}
+
+fn formatted(time: WallTime, format: &str) -> String {
+    time.timestamp().strftime(format).to_string()
 }
 
 /// The time of day, with month and day in front if it is of another day than `now`.
@@ -69,29 +75,10 @@ pub fn precise_clock_at(time: WallTime, now: WallTime) -> String {
     }
 }
 
-fn month_and_day(time: WallTime) -> String {
-    let text = time.to_string();
-    let date = text.split_once('T').map_or("", |(date, _)| date);
-    date.get(YEAR_CHARACTERS..).unwrap_or_default().to_owned()
-}
-
 /// Whether two times are of the same day in UTC.
 pub fn is_same_day(one: WallTime, other: WallTime) -> bool {
     let day = |time: WallTime| time.as_unix_nanos().div_euclid(NANOS_OF_DAY);
     day(one) == day(other)
-}
-
-/// The time of day in UTC, to the millisecond.
-pub fn precise_clock(time: WallTime) -> String {
-    part_of_day(time, 12)
-}
-
-fn part_of_day(time: WallTime, length: usize) -> String {
-    let text = time.to_string();
-    let clock = text
-        .split_once('T')
-        .and_then(|(_, clock)| clock.get(..length));
-    clock.unwrap_or_default().to_owned()
 }
 
 /// Foreign text, made safe to show and cut to this width.
@@ -132,11 +119,9 @@ pub fn indented(text: &str, width: u16, mark: &str, style: Style) -> Vec<Line<'s
     let options = textwrap::Options::new(usize::from(width.max(1)))
         .initial_indent(mark)
         .subsequent_indent(&below);
-    let lines = textwrap::wrap(&text, options);
-    let lines = lines
-        .into_iter()
-        .map(|line| Line::styled(line.into_owned(), style));
-    lines.collect()
+    let lines = textwrap::wrap(&text, options).into_iter();
+    let styled = lines.map(|line| Line::styled(line.into_owned(), style));
+    styled.collect()
 }
 
 #[cfg(test)]

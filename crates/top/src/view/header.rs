@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use pleg::model::listed::ContainerState;
+use pleg::model::wall_time::WallTime;
 use pleg::out::status_report::{GuardMode, StatusReport};
 use pleg::out::words::counted;
 use ratatui::Frame;
@@ -42,21 +43,21 @@ pub fn lines(state: &State, width: u16, theme: &Theme) -> Vec<Line<'static>> {
     let Some(Taken { at, value: report }) = &state.node.status else {
         return lines;
     };
-    let line = |label: &str, mut spans: Vec<Span<'static>>| {
-        spans.insert(
-            0,
-            Span::styled(format!("{label:<LABEL_WIDTH$}"), theme.bold()),
-        );
+    let line = |name: &str, mut spans: Vec<Span<'static>>| {
+        spans.insert(0, label(name, theme));
         cut(spans, columns)
     };
     lines.extend(health(state, report, columns, theme));
     lines.push(line("Kubelet", kubelet(state, report, *at, theme)));
-    let mut relist = relist(report);
     let room = columns.saturating_sub(LABEL_WIDTH + usize::from(SPARKLINE_WIDTH) + 1);
-    relist = fit(&relist, room);
-    lines.push(line("Relist", vec![Span::raw(relist)]));
-    lines.push(line("Guard", inner(report, theme)));
+    lines.push(line("Relist", vec![Span::raw(fit(&relist(report), room))]));
+    lines.push(line("Guard", guard_and_hints(report, theme)));
     lines
+}
+
+/// The name of a line, in a column of its own.
+fn label(name: &str, theme: &Theme) -> Span<'static> {
+    Span::styled(format!("{name:<LABEL_WIDTH$}"), theme.bold())
 }
 
 /// The durations of the last relists, the newest on the right.
@@ -64,14 +65,14 @@ pub fn sparkline(frame: &mut Frame<'_>, state: &State, header: Rect, theme: &The
     if header.height <= LINES_WITHOUT_STATUS || header.width < 2 * SPARKLINE_WIDTH {
         return;
     }
-    let costs = state.node.relists.iter().rev();
-    let costs: Vec<u64> = costs
+    let durations = state.node.relists.iter().rev();
+    let durations: Vec<u64> = durations
         .map(|took| took.as_micros() as u64)
         .take(SPARKLINE_WIDTH.into())
         .collect();
-    let longest = costs.iter().copied().max().unwrap_or(0).max(1);
-    // A very short relist is visible too.
-    let heights = costs.iter().map(|took| 1 + 7 * took / longest);
+    let longest = durations.iter().copied().max().unwrap_or(0).max(1);
+    // The shortest bar has one of eight parts, so that a very short relist is visible too.
+    let heights = durations.iter().map(|took| 1 + 7 * took / longest);
     let sparkline = Sparkline::default()
         .direction(RenderDirection::RightToLeft)
         .style(theme.dim())
@@ -88,7 +89,7 @@ pub fn sparkline(frame: &mut Frame<'_>, state: &State, header: Rect, theme: &The
 
 fn title(state: &State, columns: usize, theme: &Theme) -> Line<'static> {
     let runtime = match &state.node.status {
-        Some(Taken { value: report, .. }) => runtime(report),
+        Some(status) => runtime(&status.value),
         None => String::new(),
     };
     let time = match state.position {
@@ -106,9 +107,8 @@ fn title(state: &State, columns: usize, theme: &Theme) -> Line<'static> {
     let room = columns.saturating_sub(LABEL_WIDTH + 2 + time.len());
     let runtime = fit(&runtime, room);
     let gap = room.saturating_sub(Span::raw(&runtime).width()) + 2;
-    let name = "pleg top";
     Line::from(vec![
-        Span::styled(format!("{name:<LABEL_WIDTH$}"), theme.bold()),
+        label("pleg top", theme),
         Span::raw(runtime),
         Span::raw(" ".repeat(gap)),
         Span::styled(time, theme.bold()),
@@ -127,14 +127,9 @@ fn runtime(report: &StatusReport) -> String {
 
 /// The source, and since when it is lost.
 fn source(state: &State, columns: usize, theme: &Theme) -> Line<'static> {
-    let label = "Source";
-    let label = Span::styled(format!("{label:<LABEL_WIDTH$}"), theme.bold());
     let since = |since| {
-        format!(
-            "{} ({} ago)",
-            clock_at(since, state.now),
-            rounded_age(state.now.since(since))
-        )
+        let ago = rounded_age(state.now.since(since));
+        format!("{} ({ago} ago)", clock_at(since, state.now))
     };
     let (text, style) = match (&state.node.source, state.stale_since(), state.position) {
         (Source::Disconnected { why, .. }, Some(lost), _) => {
@@ -153,7 +148,10 @@ fn source(state: &State, columns: usize, theme: &Theme) -> Line<'static> {
         }
         (_, None, None) => ("waiting for the first status".to_owned(), theme.warning()),
     };
-    cut(vec![label, Span::styled(text, style)], columns)
+    cut(
+        vec![label("Source", theme), Span::styled(text, style)],
+        columns,
+    )
 }
 
 /// The ages of the shown parts of a recording.
@@ -202,7 +200,8 @@ fn containers(pods: usize, count: impl Fn(ContainerState) -> usize) -> String {
     )
 }
 
-/// The health as in `pleg status`, then its reason and duration, on at most the maximum number of lines.
+/// The health as in `pleg status`, then its reason and duration, on at most
+/// [`MAX_HEALTH_LINES`] lines.
 fn health(
     state: &State,
     report: &StatusReport,
@@ -210,15 +209,15 @@ fn health(
     theme: &Theme,
 ) -> Vec<Line<'static>> {
     let health = &report.health;
-    let lasting = rounded_age(state.known_until().since(health.since));
-    let text = format!("{}: {}", health.state, health.message);
-    let text = pleg_text::escape::sentence(&text);
-    let reason = format!("({} for {lasting})", health.reason);
+    let lasted = rounded_age(state.known_until().since(health.since));
+    let message = format!("{}: {}", health.state, health.message);
+    let text = pleg_text::escape::sentence(&message);
+    let reason = format!("({} for {lasted})", health.reason);
     let room = columns.saturating_sub(LABEL_WIDTH);
     let whole = format!("{text} {reason}");
     let mut lines = textwrap::wrap(&whole, room);
     if lines.len() > MAX_HEALTH_LINES {
-        // The message is cut, and the reason is shown.
+        // Cut the message, so that the reason is shown.
         lines = textwrap::wrap(&text, room);
         let message = lines.split_off(1).join(" ");
         let left = room.saturating_sub(reason.len() + 1);
@@ -229,7 +228,7 @@ fn health(
     let state_name = health.state.as_str();
     let after = first.strip_prefix(state_name).unwrap_or_default();
     let headline = Line::from(vec![
-        Span::styled(format!("{:<LABEL_WIDTH$}", "Health"), theme.bold()),
+        label("Health", theme),
         Span::styled(state_name, theme.health(health.state)),
         Span::raw(after.to_owned()),
     ]);
@@ -242,7 +241,7 @@ fn health(
 fn kubelet(
     state: &State,
     report: &StatusReport,
-    taken: pleg::model::wall_time::WallTime,
+    taken: WallTime,
     theme: &Theme,
 ) -> Vec<Span<'static>> {
     let view = &report.kubelet_view;
@@ -260,7 +259,7 @@ fn kubelet(
         ),
         (true, None) => ("would be Ready".to_owned(), theme.good()),
     };
-    // The word in front of it contains the remaining time.
+    // The words in front of the reason contain the remaining time.
     let why = match left {
         Some(_) if !view.why.is_empty() => &view.why,
         _ => &view.message,
@@ -287,7 +286,7 @@ fn relist(report: &StatusReport) -> String {
 }
 
 /// The guard, the stream and the kernel's hints.
-fn inner(report: &StatusReport, theme: &Theme) -> Vec<Span<'static>> {
+fn guard_and_hints(report: &StatusReport, theme: &Theme) -> Vec<Span<'static>> {
     let (guard, style) = guard(report, theme);
     let stream = match report.stream.state.as_str() {
         "live" | "retrying" => format!(

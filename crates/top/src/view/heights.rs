@@ -24,11 +24,8 @@ pub fn heights(height: u16, full: [u16; 4], focused: Panel) -> [u16; 4] {
         given[place] += more;
         left -= more;
     };
-    let [pods, outstanding, events, findings] = [0, 1, 2, 3];
-    let focused = Panel::ALL
-        .iter()
-        .position(|it| *it == focused)
-        .unwrap_or(pods);
+    let [pods, outstanding, events, findings] = Panel::ALL.map(|panel| panel as usize);
+    let focused = focused as usize;
     give(focused, MIN_POD_ROWS);
     give(pods, MIN_POD_ROWS);
     give(outstanding, UNFOCUSED_ROWS);

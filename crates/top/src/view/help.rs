@@ -36,7 +36,7 @@ const READING_HELP: &[&str] = &[
     "A bar shows how long a call has not been answered: its first quarter is the time until \
      the call is overdue, the rest the time until a kubelet gives up on it, two minutes \
      by default.",
-    "A filter leaves what concerns the whole node: lists, changes of health, findings.",
+    "A filter does not hide what concerns the whole node: lists, changes of health, findings.",
     "Grey text is not current: the first lines say since when, and why.",
 ];
 

@@ -1,4 +1,4 @@
-//! Draws a state. Nothing here decides or changes anything.
+//! Draws a state, and changes nothing.
 //!
 //! ```text
 //!   pleg top  containerd 1.7.24 at unix:///run/containerd/…     14:33:52 UTC   |
@@ -19,7 +19,7 @@
 //!   / filter  ^z faults  enter open     d doctor  ? help  q quit                 | footer
 //! ```
 //!
-//! `history`, `finding` and `help` are pages over the tables.
+//! `pod_page`, `finding` and `help` are pages over the tables.
 
 use ratatui::Frame;
 use ratatui::layout::Rect;
@@ -97,12 +97,12 @@ fn split(area: Rect, rows: u16) -> (Rect, Rect) {
         height: rows,
         ..area
     };
-    let second = Rect {
+    let rest = Rect {
         y: area.y + rows,
         height: area.height - rows,
         ..area
     };
-    (first, second)
+    (first, rest)
 }
 
 /// The lines of a page from `scroll` on.

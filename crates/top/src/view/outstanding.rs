@@ -2,14 +2,14 @@
 //!
 //! ```text
 //!   0  │overdue 2m     a quarter of the bar: until the call is overdue
-//!   ███│████░░░░░░     the rest: until a kubelet gives it up
+//!   ███│████░░░░░░     the rest: until a kubelet gives up on it
 //! ```
 
 use std::time::Duration;
 
-use pleg::model::id::Id;
 use pleg::out::health::short;
 use ratatui::layout::Constraint;
+use ratatui::style::Style;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Cell, Row};
 
@@ -55,11 +55,14 @@ pub fn table<'a>(state: &'a State, width: u16, theme: &'a Theme) -> Table<'a> {
             let call = calls[place];
             let style = match call.is_stuck {
                 true => theme.bad(),
-                false => ratatui::style::Style::new(),
+                false => Style::new(),
             };
             vec![
                 Cell::from(printable(call.call.name(), call_width)).style(style),
-                Cell::from(printable(call.id.as_ref().map_or("-", shown_id), id_width)),
+                Cell::from(printable(
+                    call.id.as_ref().map_or("-", |id| short(id)),
+                    id_width,
+                )),
                 Cell::from(printable(&subject(call), pod_width)),
                 Cell::from(age(call.age)).style(style),
                 Cell::from(bar(call.age, call.overdue(), bar_width, theme)),
@@ -67,10 +70,6 @@ pub fn table<'a>(state: &'a State, width: u16, theme: &'a Theme) -> Table<'a> {
         }),
         selected: state.selected(Panel::Outstanding),
     }
-}
-
-fn shown_id(id: &Id) -> &str {
-    short(id)
 }
 
 /// The object of a call.
@@ -91,7 +90,7 @@ fn scale(width: usize) -> String {
     format!("{:<mark$}│{:<room$}{end}", "0", "overdue")
 }
 
-/// The part of the time until a kubelet gives up that has passed.
+/// How much of the time until a kubelet gives up on a call has passed.
 fn bar(age: Duration, overdue: Duration, width: usize, theme: &Theme) -> Line<'static> {
     let mark = width / 4;
     let part = |age: Duration, of: Duration, cells: usize| {

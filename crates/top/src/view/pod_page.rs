@@ -14,7 +14,7 @@ use super::format::{age, fit, precise_clock_at, printable, rounded_age, wrapped}
 use super::pods::{condition_text, style};
 use crate::state::State;
 use crate::state::events::Happened;
-use crate::state::pods::Pod;
+use crate::state::pods::{Pod, waiting};
 
 pub fn lines(
     state: &State,
@@ -36,9 +36,8 @@ pub fn lines(
             theme.warning(),
         )),
     }
-    let mut calls = state.node.outstanding.iter();
+    let calls = state.node.outstanding.iter();
     let calls: Vec<_> = calls
-        .by_ref()
         .filter(|call| call.pod.as_ref().is_some_and(|pod| pod.uid == *uid))
         .collect();
     if !calls.is_empty() {
@@ -64,7 +63,7 @@ fn head(lines: &mut Vec<Line<'static>>, text: &'static str, theme: &Theme) {
 
 fn of_pod(lines: &mut Vec<Line<'static>>, state: &State, pod: &Pod, width: u16, theme: &Theme) {
     let condition = state.node.condition(pod);
-    // Pods are listed after events: until then the list has this age.
+    // Pods are listed again after an event; until then the list has this age.
     let mut confirmed = match state.node.pods_taken {
         Some(taken) => format!(", listed {} ago", rounded_age(state.now.since(taken))),
         None => String::new(),
@@ -78,12 +77,7 @@ fn of_pod(lines: &mut Vec<Line<'static>>, state: &State, pod: &Pod, width: u16, 
         let text = format!("This is the last known status: {error}");
         lines.extend(wrapped(&text, width, theme.bad()));
     }
-    let waiting = pod.report.static_pod.as_ref().and_then(|its| {
-        let mut containers = its.containers.iter();
-        let of_container = containers.find_map(|it| it.waiting.as_ref());
-        its.waiting.as_ref().or(of_container)
-    });
-    if let Some(waiting) = waiting {
+    if let Some(waiting) = waiting(&pod.report) {
         let text = format!("It waits: {}: {}", waiting.reason, waiting.message);
         lines.extend(wrapped(&text, width, theme.warning()));
     }
@@ -119,10 +113,7 @@ fn of_container(container: &ContainerStatus, now: WallTime) -> String {
         container.attempt,
         container.state.as_str()
     );
-    if let Some(code) = container
-        .exit_code
-        .filter(|_| container.state == ContainerState::Exited)
-    {
+    if let (ContainerState::Exited, Some(code)) = (container.state, container.exit_code) {
         text.push_str(&format!(" with {code}"));
     }
     if let Some(reason) = &container.reason {
@@ -149,23 +140,20 @@ fn of_events(
     theme: &Theme,
 ) {
     head(lines, "Events, newest first", theme);
-    let its = state.node.events.iter().rev().filter(
-        |entry| matches!(&entry.happened, Happened::Event { event, .. } if event.pod.uid == *uid),
-    );
     let before = lines.len();
     let clock = event_clock(state, true);
-    for entry in its {
-        let (what, _, detail, style) = cells(&entry.happened, theme);
+    for entry in state.node.events.iter().rev() {
         let container = match &entry.happened {
-            Happened::Event { event, .. } => event.container.as_deref().unwrap_or("(sandbox)"),
-            Happened::Health(_) | Happened::Gap { .. } => "",
+            Happened::Event { event, .. } if event.pod.uid == *uid => {
+                event.container.as_deref().unwrap_or("(sandbox)")
+            }
+            _ => continue,
         };
+        let (what, _, detail, style) = cells(&entry.happened, theme);
         let time = clock(entry.happened.time());
         let rest = format!("{}  {detail}", printable(container, 20));
-        let rest = fit(
-            &pleg_text::escape::sentence(&rest),
-            columns.saturating_sub(22 + time.len()),
-        );
+        let room = columns.saturating_sub(22 + time.len());
+        let rest = fit(&pleg_text::escape::sentence(&rest), room);
         lines.push(Line::from(vec![
             Span::styled(format!("  {time}  "), theme.dim()),
             Span::styled(format!("{what:<16}  "), style),

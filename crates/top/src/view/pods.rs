@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use pleg::model::listed::ContainerState;
+use pleg::model::status::ContainerStatus;
 use ratatui::layout::Constraint;
 use ratatui::style::Style;
 use ratatui::widgets::{Cell, Row};
@@ -17,7 +18,8 @@ use crate::state::sort::Column;
 /// From this width of the screen on, the columns are wider.
 const WIDE_FROM: u16 = 100;
 
-/// Pods are listed after events, and twice a minute otherwise.
+/// A list that is older than this is reported: pods are listed after events, otherwise twice a
+/// minute.
 const STALE_AFTER: Duration = Duration::from_secs(45);
 
 /// The space between two columns.
@@ -52,10 +54,8 @@ pub fn table<'a>(state: &'a State, width: u16, theme: &'a Theme) -> Table<'a> {
     let columns = columns(width);
     let others: u16 = columns.iter().map(|(_, width)| width + SPACING).sum();
     let name_width = width.saturating_sub(others);
-    let columns: Vec<_> = [(Shown::Sorted(Column::Name), name_width)]
-        .into_iter()
-        .chain(columns)
-        .collect();
+    let name = (Shown::Sorted(Column::Name), name_width);
+    let columns: Vec<_> = std::iter::once(name).chain(columns).collect();
     let headings = columns.iter().map(|(shown, _)| heading(state, *shown));
     let widths = columns.iter().map(|(_, width)| Constraint::Length(*width));
     Table {
@@ -64,10 +64,10 @@ pub fn table<'a>(state: &'a State, width: u16, theme: &'a Theme) -> Table<'a> {
         widths: widths.collect(),
         count,
         row: Box::new(move |place| {
-            let columns = columns.iter();
-            let cells = columns
-                .map(|(shown, width)| cell(state, pods[place], *shown, usize::from(*width), theme));
-            cells.collect()
+            let cells = columns.iter();
+            cells
+                .map(|(shown, width)| cell(state, pods[place], *shown, usize::from(*width), theme))
+                .collect()
         }),
         selected,
     }
@@ -104,10 +104,8 @@ fn title(state: &State, shown: usize) -> String {
         false => format!("Pods {shown} of {all}"),
     };
     if let Some(namespace) = &state.namespace {
-        title.push_str(&format!(
-            " ─ namespace {}",
-            pleg_text::escape::printable(namespace)
-        ));
+        let namespace = pleg_text::escape::printable(namespace);
+        title.push_str(&format!(" ─ namespace {namespace}"));
     }
     let listed = state.node.pods_taken.map(|taken| state.now.since(taken));
     if let Some(ago) = listed.filter(|ago| *ago > STALE_AFTER && state.position.is_none()) {
@@ -140,10 +138,9 @@ fn heading(state: &State, shown: Shown) -> Cell<'static> {
 }
 
 fn running(pod: &Pod) -> String {
-    let running = pod
-        .current()
-        .filter(|it| it.state == ContainerState::Running);
-    format!("{}/{}", running.count(), pod.current().count())
+    let is_running = |it: &&ContainerStatus| it.state == ContainerState::Running;
+    let running = pod.current().filter(is_running).count();
+    format!("{running}/{}", pod.current().count())
 }
 
 /// A condition in a word or two.

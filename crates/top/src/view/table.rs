@@ -40,16 +40,19 @@ impl Table<'_> {
             return 0;
         }
         let width = usize::from(area.width);
-        let rule = format!("─ {} {}", self.title, "─".repeat(width));
         let style = match is_focused {
             true => theme.bold(),
             false => theme.dim(),
         };
-        // The line is cut without a mark, the title with one.
+        // A title that is too long ends with a mark, the line after it does not.
         let title = fit(&format!("─ {} ", self.title), width);
         let rule: String = match title.ends_with('…') {
             true => title,
-            false => rule.chars().take(width).collect(),
+            false => title
+                .chars()
+                .chain("─".repeat(width).chars())
+                .take(width)
+                .collect(),
         };
         let title_area = Rect { height: 1, ..area };
         frame.render_widget(Paragraph::new(Line::styled(rule, style)), title_area);

@@ -1,4 +1,4 @@
-//! A panic, in a real terminal: it is restored, and the report can be read.
+//! A panic in a real terminal: the terminal is restored, and the report can be read.
 //!
 //! ```text
 //!   this test --> tmux --> this test again, with PANICS set: takes the terminal, and panics
@@ -25,7 +25,7 @@ fn a_panic_is_reported_on_a_terminal_that_is_restored() {
         panic!("a panic under the screen");
     }
     if Command::new("tmux").arg("-V").output().is_err() {
-        // Past the harness, which shows only what failing tests print.
+        // Written around the harness, which shows only the output of failing tests.
         let why = "SKIPPED: the screen in a terminal: tmux is not installed";
         let _ = writeln!(std::io::stderr(), "{why}");
         return;

@@ -382,7 +382,7 @@ A bar shows how long a call has not been answered: its first quarter is the time
 until the call is overdue, the rest the time until a kubelet gives up on it, two
 minutes by default.
 
-A filter leaves what concerns the whole node: lists, changes of health,
+A filter does not hide what concerns the whole node: lists, changes of health,
 findings.
 
 esc back  ↑↓ scroll  q quit

@@ -28,72 +28,51 @@ Half of the time the guard is in mode guard, half in mode shadow. Exit codes: 0 
 ";
 
 fn main() -> ExitCode {
+    perform().unwrap_or_else(|error| {
+        eprintln!("soak: {error}");
+        ExitCode::from(2)
+    })
+}
+
+fn perform() -> Result<ExitCode, String> {
     let words: Vec<String> = std::env::args().skip(1).collect();
+    let tokio = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .map_err(|error| error.to_string())?;
     if let [verb, runtime, guard, bare, calls @ ..] = words.as_slice()
         && verb == "cost"
     {
-        return measure_cost(runtime, guard, bare, calls.first());
+        let calls = calls.first().and_then(|calls| calls.parse().ok());
+        let endpoint = cri::Endpoint::new(runtime);
+        let measuring = cost(
+            &endpoint,
+            guard.as_ref(),
+            bare.as_ref(),
+            calls.unwrap_or(2000),
+        );
+        print!(
+            "{}",
+            tokio
+                .block_on(measuring)
+                .map_err(|error| error.to_string())?
+        );
+        return Ok(ExitCode::SUCCESS);
     }
-    let plan = match plan(words.into_iter()) {
-        Ok(Some(plan)) => plan,
-        Ok(None) => {
-            print!("{HELP}");
-            return ExitCode::SUCCESS;
-        }
-        Err(error) => {
-            eprintln!("soak: {error}; --help shows the options");
-            return ExitCode::from(2);
-        }
+    let plan = plan(words.into_iter());
+    let Some(plan) = plan.map_err(|error| format!("{error}; --help shows the options"))? else {
+        print!("{HELP}");
+        return Ok(ExitCode::SUCCESS);
     };
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build();
-    let runtime = match runtime {
-        Ok(runtime) => runtime,
-        Err(error) => {
-            eprintln!("soak: {error}");
-            return ExitCode::from(2);
-        }
-    };
-    match runtime.block_on(run(plan)) {
-        Ok(report) => {
-            println!("{report}");
-            let problems = report.problems();
-            problems
-                .iter()
-                .for_each(|problem| println!("PROBLEM: {problem}"));
-            match problems.is_empty() {
-                true => ExitCode::SUCCESS,
-                false => ExitCode::from(1),
-            }
-        }
-        Err(error) => {
-            eprintln!("soak: {error}");
-            ExitCode::from(2)
-        }
+    let report = tokio
+        .block_on(run(plan))
+        .map_err(|error| error.to_string())?;
+    println!("{report}");
+    let problems = report.problems();
+    for problem in &problems {
+        println!("PROBLEM: {problem}");
     }
-}
-
-fn measure_cost(runtime: &str, guard: &str, bare: &str, calls: Option<&String>) -> ExitCode {
-    let calls = calls.and_then(|calls| calls.parse().ok()).unwrap_or(2000);
-    let endpoint = cri::Endpoint::new(runtime);
-    let tokio = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build();
-    let measured = match tokio {
-        Ok(tokio) => tokio.block_on(cost(&endpoint, guard.as_ref(), bare.as_ref(), calls)),
-        Err(error) => Err(tonic::Status::internal(error.to_string())),
-    };
-    match measured {
-        Ok(text) => {
-            print!("{text}");
-            ExitCode::SUCCESS
-        }
-        Err(error) => {
-            eprintln!("soak: {error}");
-            ExitCode::from(2)
-        }
-    }
+    Ok(ExitCode::from(u8::from(!problems.is_empty())))
 }
 
 fn plan(mut words: impl Iterator<Item = String>) -> Result<Option<Plan>, String> {

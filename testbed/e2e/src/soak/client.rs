@@ -90,26 +90,36 @@ impl Caller {
     /// Lists all sandboxes, and checks the list.
     pub(super) async fn sandboxes(&self) -> Result<Vec<PodSandbox>, NoAnswer> {
         let sent = Instant::now();
-        let request = ListPodSandboxRequest { filter: None };
-        let list: ListPodSandboxResponse = self.call(Rpc::ListPodSandbox, request).await?;
-        let rows = list.items.iter();
+        let listed = self.unchecked_sandboxes().await?;
+        let rows = listed.iter();
         let rows = rows.map(|row| (row.id.clone(), of_sandbox(row.state())));
         let interval = (sent, Instant::now());
         self.check(Kind::Sandbox, &rows.collect::<Vec<_>>(), interval)
             .await;
+        Ok(listed)
+    }
+
+    async fn unchecked_sandboxes(&self) -> Result<Vec<PodSandbox>, NoAnswer> {
+        let request = ListPodSandboxRequest { filter: None };
+        let list: ListPodSandboxResponse = self.call(Rpc::ListPodSandbox, request).await?;
         Ok(list.items)
     }
 
     /// Lists all containers, and checks the list.
     pub(super) async fn containers(&self) -> Result<Vec<Container>, NoAnswer> {
         let sent = Instant::now();
-        let request = ListContainersRequest { filter: None };
-        let list: ListContainersResponse = self.call(Rpc::ListContainers, request).await?;
-        let rows = list.containers.iter();
+        let listed = self.unchecked_containers().await?;
+        let rows = listed.iter();
         let rows = rows.map(|row| (row.id.clone(), of_container(row.state())));
         let interval = (sent, Instant::now());
         self.check(Kind::Container, &rows.collect::<Vec<_>>(), interval)
             .await;
+        Ok(listed)
+    }
+
+    async fn unchecked_containers(&self) -> Result<Vec<Container>, NoAnswer> {
+        let request = ListContainersRequest { filter: None };
+        let list: ListContainersResponse = self.call(Rpc::ListContainers, request).await?;
         Ok(list.containers)
     }
 
@@ -118,7 +128,10 @@ impl Caller {
         let sent = Instant::now();
         let shown = self.unchecked_state(kind, id).await?;
         let interval = (sent, Instant::now());
-        let found = self.world.check_status(kind, id, shown, interval);
+        let found = {
+            let journal = self.world.journal.borrow();
+            journal.check_status(kind, id, shown, interval)
+        };
         self.world.counts.borrow_mut().statuses += 1;
         if let Some(found) = found {
             self.judge(found).await;
@@ -163,22 +176,14 @@ impl Caller {
             return true;
         }
         let listed = match found.kind {
-            Kind::Sandbox => {
-                let request = ListPodSandboxRequest { filter: None };
-                let list = self.call(Rpc::ListPodSandbox, request).await;
-                list.map(|list: ListPodSandboxResponse| {
-                    let row = list.items.iter().find(|row| row.id == found.id);
-                    row.map(|row| of_sandbox(row.state()))
-                })
-            }
-            Kind::Container => {
-                let request = ListContainersRequest { filter: None };
-                let list = self.call(Rpc::ListContainers, request).await;
-                list.map(|list: ListContainersResponse| {
-                    let row = list.containers.iter().find(|row| row.id == found.id);
-                    row.map(|row| of_container(row.state()))
-                })
-            }
+            Kind::Sandbox => self.unchecked_sandboxes().await.map(|list| {
+                let row = list.iter().find(|row| row.id == found.id);
+                row.map(|row| of_sandbox(row.state()))
+            }),
+            Kind::Container => self.unchecked_containers().await.map(|list| {
+                let row = list.iter().find(|row| row.id == found.id);
+                row.map(|row| of_container(row.state()))
+            }),
         };
         listed.is_ok_and(|state| state == found.shown)
     }

@@ -35,7 +35,7 @@ use tokio::time::{sleep, timeout};
 use churn::LOCKED;
 use client::{Caller, NoAnswer};
 use faults::FAULTS;
-use journal::{Contradiction, Interval, Journal, Kind, State};
+use journal::{Journal, Kind, State};
 use kubelet::{Kubelet, Wanted};
 use node::Node;
 
@@ -49,7 +49,7 @@ pub use node::{Programs, Usage};
 /// The deadline of a kubelet's calls (runtimeRequestTimeout).
 const KUBELET_DEADLINE: Duration = Duration::from_secs(120);
 
-/// The deadline of the second client's calls: it does not wait for a stuck list.
+/// The deadline of the second client's calls, so that it does not wait for a stuck list.
 const SECOND_DEADLINE: Duration = Duration::from_secs(2);
 
 /// How long after a fault everything must run.
@@ -121,17 +121,6 @@ impl World {
             }
             sleep(Duration::from_millis(50)).await;
         }
-    }
-
-    fn check_status(
-        &self,
-        kind: Kind,
-        id: &str,
-        shown: Option<State>,
-        interval: Interval,
-    ) -> Option<Contradiction> {
-        let journal = self.journal.borrow();
-        journal.check_status(kind, id, shown, interval)
     }
 
     fn network_of(&self, pod: &str) -> Network {

@@ -7,10 +7,10 @@ use e2e::{ALL_VERSIONS, Agent, Running, VERSIONS, WITHOUT_EVENTS, is_event, newe
 use serde_json::Value;
 use testbed_driver::{Driver, Pid, PodSpec, Testbed};
 
-/// The limit from the moment at which containerd continues to the event of a death in between.
+/// The limit from the time at which containerd continues to the event of a death in between.
 const IN_TIME: Duration = Duration::from_millis(1500);
 
-/// One pod that will die and one that lives on, and an agent that watches them.
+/// One pod that dies and one that continues to run, and an agent that watches them.
 struct Node {
     // Dropped before its agent: otherwise it would report the agent's end.
     watch: Running,
@@ -120,7 +120,7 @@ async fn a_stopped_runtime_is_reported_and_a_death_in_between_is_reported_as_soo
         let health = node.watch.health("Degraded");
         let stuck = health["stuck"].as_array().unwrap();
         assert!(
-            // Lists may be rare by then, and a heartbeat is sent between them.
+            // Lists may be 30 s apart by then, and a heartbeat is sent between them.
             ["ListContainers", "Version"]
                 .iter()
                 .any(|call| stuck.iter().any(|stuck| stuck["call"] == *call)),

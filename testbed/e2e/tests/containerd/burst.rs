@@ -13,7 +13,7 @@ const BURST: usize = 50;
 /// How long after the start of the burst the other container dies.
 const MIDDLE: Duration = Duration::from_millis(50);
 
-/// The limit from the moment at which containerd knows of a death to our event, on a machine that
+/// The limit from the time at which containerd knows of a death to our event, on a machine that
 /// is busy with the end of fifty containers.
 const IN_TIME: Duration = Duration::from_millis(500);
 
@@ -79,7 +79,7 @@ async fn fifty_deaths_at_once_are_reported_once_each_and_do_not_delay_another() 
             latencies[BURST / 2],
             latencies[BURST - 1],
         );
-        // On a busy machine we are as slow as containerd is.
+        // On a busy machine pleg is as slow as containerd.
         assert!(
             latency_of_other <= known + IN_TIME.max(known),
             "{latency_of_other:?}, known after {known:?}"

@@ -10,7 +10,7 @@ use testbed_driver::Testbed;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
-/// A call is under way by then.
+/// Within this time a call is outstanding.
 const UNDER_WAY: Duration = Duration::from_secs(2);
 
 /// A dockerd with containers.
@@ -35,13 +35,13 @@ impl Docker {
         self.testbed.verb(words).await.unwrap()
     }
 
-    /// A call that is not answered for now.
+    /// A call that is not answered until the fault ends.
     fn call(&self, words: &'static [&'static str]) -> JoinHandle<String> {
         let testbed = self.testbed.clone();
         tokio::spawn(async move { testbed.verb(words).await.unwrap() })
     }
 
-    /// The analysis of its goroutines at this moment.
+    /// The analysis of its current goroutines.
     async fn explained(&self) -> Value {
         let file = self.verb(&["docker-stacks"]).await;
         let explained = pleg_json(&["analyze", file.trim()]);
@@ -69,7 +69,7 @@ async fn the_goroutines_of_dockerd_show_what_it_waits_for() {
     stop.await.unwrap();
     inspected.await.unwrap();
 
-    // It waits for containerd, whatever call holds a lock meanwhile: one call waits for no container.
+    // It waits for containerd, and no call waits for a container's lock.
     docker.verb(&["stop"]).await;
     let info = docker.call(&["docker", "info"]);
     sleep(UNDER_WAY).await;

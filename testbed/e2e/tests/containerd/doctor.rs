@@ -1,10 +1,9 @@
-//! `pleg doctor` on real containerd: each fault by its name, and nothing on a node that is
-//! well.
+//! `pleg doctor` on real containerd: each fault is named, and nothing is found on a healthy node.
 
 use std::time::{Duration, Instant};
 
 use e2e::doctor::{
-    assert_stop_and_crash_are_distinguished, assert_well, doctor, doctor_about, doctor_at,
+    assert_healthy, assert_stop_and_crash_are_distinguished, doctor, doctor_about, doctor_at,
     doctor_with_logs, healthy_line, only, run_pods,
 };
 use e2e::{Agent, newest};
@@ -32,7 +31,7 @@ async fn under_the_status_lock_container_and_shim_are_named_and_the_advice_frees
     let finding = only(&report, "container-status-lock");
     assert_eq!(finding["confidence"], "certain", "{finding:#}");
     let culprit = &finding["culprit"];
-    // No agent ran and no list was answered: the names come from containerd's own folder.
+    // No agent ran and no list was answered: the names are from containerd's state directory.
     assert_eq!(culprit["pod"]["name"], "pod-1");
     assert_eq!(culprit["container"], "app");
     assert_eq!(culprit["id"], id);
@@ -58,16 +57,16 @@ async fn under_the_status_lock_container_and_shim_are_named_and_the_advice_frees
     let containerd = testbed.verb(&["pid"]).await.unwrap();
     std::fs::remove_file(format!("/tmp/containerd.{containerd}.stacks.log")).unwrap();
 
-    // It is taken at its word.
+    // Follow the advice.
     let kill = std::process::Command::new("kill")
         .args(["-CONT", &pid])
         .status();
     assert!(kill.unwrap().success());
     update.answered().await.unwrap();
-    assert_well(&doctor(&testbed));
+    assert_healthy(&doctor(&testbed));
 }
 
-/// containerd syncs its metadata with the lock held: the shim has done its part.
+/// containerd syncs its metadata while it holds the lock; the shim has answered already.
 #[tokio::test]
 async fn while_containerd_waits_for_its_disk_under_the_status_lock_no_process_is_to_be_killed() {
     let testbed = newest("doctor-disk").await;
@@ -103,7 +102,7 @@ async fn while_containerd_waits_for_its_disk_under_the_status_lock_no_process_is
 
     testbed.verb(&["disk-quick"]).await.unwrap();
     update.answered().await.unwrap();
-    assert_well(&doctor(&testbed));
+    assert_healthy(&doctor(&testbed));
 }
 
 #[tokio::test]
@@ -125,7 +124,7 @@ async fn a_shim_that_is_stopped_is_named_while_every_call_still_answers() {
     assert_eq!(finding["confidence"], "certain", "{finding:#}");
     assert_eq!(finding["culprit"]["pod"]["name"], "pod-2");
     testbed.verb(&["shim-cont", sandbox]).await.unwrap();
-    assert_well(&doctor(&testbed));
+    assert_healthy(&doctor(&testbed));
 }
 
 #[tokio::test]
@@ -142,7 +141,7 @@ async fn a_cni_plugin_that_does_not_return_is_named_with_its_age() {
         };
         tokio::spawn(async move { driver.run_pod(&spec).await })
     };
-    // A plugin is old when it has taken ten seconds.
+    // A plugin is reported once it has run for ten seconds.
     tokio::time::sleep(Duration::from_secs(12)).await;
     let finding = only(&doctor(&testbed), "cni-plugin-hang");
     assert_eq!(finding["verdict"], "suspect", "{finding:#}");
@@ -150,7 +149,7 @@ async fn a_cni_plugin_that_does_not_return_is_named_with_its_age() {
     testbed.verb(&["cni-free"]).await.unwrap();
     // The creation may fail, because containerd may have given up.
     let _ = starts.await.unwrap();
-    assert_well(&doctor(&testbed));
+    assert_healthy(&doctor(&testbed));
 }
 
 #[tokio::test]
@@ -162,7 +161,7 @@ async fn nothing_is_found_on_a_node_that_is_well_and_busy() {
     let looks = tokio::task::spawn_blocking(move || {
         for _ in 0..5 {
             let report = doctor_at(&endpoint);
-            assert_well(&report);
+            assert_healthy(&report);
         }
     });
     let (churned, looked) = tokio::join!(driver.run_dead(&made[0], 40, |_| {}), looks);
@@ -209,14 +208,14 @@ async fn a_runc_that_does_not_return_is_named_although_lists_and_statuses_are_an
     assert_eq!(finding["culprit"]["id"], id);
     assert_eq!(finding["culprit"]["pod"]["name"], "pod-1");
 
-    // It is taken at its word.
+    // Follow the advice.
     let pid = finding["culprit"]["pid"].as_u64().unwrap().to_string();
     let advice = finding["advice"][0].as_str().unwrap();
     assert!(advice.contains(&format!("`kill -KILL {pid}`")), "{advice}");
     testbed.verb(&["runc-free"]).await.unwrap();
-    // Whether that stop succeeds is another matter: its deadline may be over.
+    // That stop may still fail, because its deadline may have passed.
     let _ = stopping.await.unwrap();
-    assert_well(&doctor(&testbed));
+    assert_healthy(&doctor(&testbed));
     let freed = Instant::now();
     while of_agent(&agent.status()) {
         assert!(freed.elapsed() < Duration::from_secs(20), "it stays");
@@ -227,14 +226,14 @@ async fn a_runc_that_does_not_return_is_named_although_lists_and_statuses_are_an
 #[tokio::test]
 async fn a_missing_network_configuration_is_reported_in_the_words_of_the_runtime() {
     let testbed = newest("doctor-cni-conf").await;
-    assert_well(&doctor_about(&testbed, "cni-not-ready"));
+    assert_healthy(&doctor_about(&testbed, "cni-not-ready"));
     let folder = "/var/lib/pleg-testbed/doctor-cni-conf/cni/conf";
     let aside = tempfile::tempdir().unwrap();
     let entry = std::fs::read_dir(folder).unwrap().next().unwrap().unwrap();
     let kept = aside.path().join(entry.file_name());
     std::fs::copy(entry.path(), &kept).unwrap();
     std::fs::remove_file(entry.path()).unwrap();
-    // containerd notices by inotify, which takes it a moment.
+    // containerd notices by inotify, a short time later.
     let mut report = doctor_about(&testbed, "cni-not-ready");
     let begun = Instant::now();
     while report["findings"].as_array().unwrap().is_empty()
@@ -270,7 +269,7 @@ async fn a_sandbox_image_that_was_removed_is_named_from_the_log_of_the_runtime()
         doctor_with_logs(&testbed, logs.path(), cause)
     };
     run_pods(&driver, 1).await;
-    assert_well(&read_log());
+    assert_healthy(&read_log());
 
     let image = "pleg.test/pause:latest";
     let remove = ["ctr", "images", "rm", "--sync", image];

@@ -1,9 +1,8 @@
-//! `pleg doctor` where nothing is broken and there is too much of it: a runtime that is
-//! slow, and plugins that pile up.
+//! `pleg doctor` on an overloaded node without a fault: a slow runtime, and many plugins at once.
 
 use std::time::{Duration, Instant};
 
-use e2e::doctor::{assert_well, doctor, doctor_about, only};
+use e2e::doctor::{assert_healthy, doctor, doctor_about, only};
 use e2e::newest;
 use pleg_text::GoDuration;
 use serde_json::Value;
@@ -40,8 +39,8 @@ async fn the_finding_of_a_slow_runtime_shows_what_a_relist_costs_and_how_many_po
         .collect();
     let pods = driver.run_pods(&specs, |_| {}).await.unwrap();
     driver.run_dead(&pods[0], DEAD, |_| {}).await.unwrap();
-    // This many are no problem for a fast runtime.
-    assert_well(&doctor_about(&testbed, CAUSE));
+    // A fast runtime can serve this many pods.
+    assert_healthy(&doctor_about(&testbed, CAUSE));
 
     // With a third of a millisecond in each third of a second every call takes one of them,
     // sometimes two. To inspect all is a status of 100 sandboxes and 220 containers, which is
@@ -99,14 +98,14 @@ async fn the_finding_of_a_slow_runtime_shows_what_a_relist_costs_and_how_many_po
     }
     line(&finding, "kubelet_runtime_operations_duration_seconds");
     line(&finding, "220 containers (20 exited)");
-    // A call waits for the next period, and by chance for some more: never for none.
+    // A call waits for the next period, and by chance for some more, but for at least one.
     let status = seconds(
         line(&finding, "for each pod that has changed"),
         "ContainerStatus ",
     );
     let slowest = seconds(line(&finding, "container_status: "), "max ");
     assert!(0.17 < status && status <= slowest, "{status} {slowest}");
-    assert_well(&doctor_about(&testbed, CAUSE));
+    assert_healthy(&doctor_about(&testbed, CAUSE));
 }
 
 #[tokio::test]
@@ -129,7 +128,7 @@ async fn plugins_that_pile_up_are_counted_and_those_that_return_are_not() {
     let endpoint = testbed.endpoint();
     let looks = tokio::task::spawn_blocking(move || {
         for _ in 0..2 {
-            assert_well(&e2e::doctor::doctor_at(&endpoint));
+            assert_healthy(&e2e::doctor::doctor_at(&endpoint));
         }
     });
     for start in starts {
@@ -142,8 +141,8 @@ async fn plugins_that_pile_up_are_counted_and_those_that_return_are_not() {
     let starts: Vec<_> = (0..21)
         .map(|number| start(format!("held-{number}")))
         .collect();
-    // A plugin is old when it has taken ten seconds; a busy machine is a while in starting
-    // the last of them.
+    // A plugin is reported once it has run for ten seconds; a busy machine starts the last of them
+    // late.
     tokio::time::sleep(Duration::from_secs(12)).await;
     let mut finding = only(&doctor(&testbed), "cni-plugin-hang");
     while finding["verdict"] == "suspect" && begun.elapsed() < Duration::from_secs(40) {
@@ -167,5 +166,5 @@ async fn plugins_that_pile_up_are_counted_and_those_that_return_are_not() {
         // The creation may fail, because containerd may have given up.
         let _ = start.await.unwrap();
     }
-    assert_well(&doctor(&testbed));
+    assert_healthy(&doctor(&testbed));
 }

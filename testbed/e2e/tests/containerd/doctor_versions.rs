@@ -1,12 +1,12 @@
-//! `pleg doctor` beside the containerd of nodes that are past its end of life.
+//! `pleg doctor` with versions of containerd after their end of life.
 
-use e2e::doctor::{assert_well, doctor, healthy_line, only, run_pods};
+use e2e::doctor::{assert_healthy, doctor, healthy_line, only, run_pods};
 use e2e::{LEGACY, WITHOUT_EVENTS};
 use serde_json::Value;
 use testbed_driver::{Driver, Pod, Testbed};
 
-/// A shim that is stopped is named while every call answers, and when an update of a
-/// container has run into it so that the lists hang, that is what is said.
+/// A stopped shim is named while all calls are answered. Once an update of a container waits for it, so
+/// that the lists hang, the status lock is named.
 async fn shim_and_status_lock(testbed: &Testbed, driver: &Driver, pods: &[Pod]) -> Value {
     let locked = &pods[1];
     let id = locked.id("app").unwrap();
@@ -33,7 +33,7 @@ async fn shim_and_status_lock(testbed: &Testbed, driver: &Driver, pods: &[Pod]) 
         .await
         .unwrap();
     update.answered().await.unwrap();
-    assert_well(&doctor(testbed));
+    assert_healthy(&doctor(testbed));
     report
 }
 

@@ -1,5 +1,5 @@
-//! A kubelet behind the guard, and one stuck container on real containerd: what a kubelet needs
-//! of all others goes on.
+//! A kubelet behind the guard, and one stuck container on real containerd: the kubelet can still manage
+//! all other pods.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -8,26 +8,26 @@ use cri::v1::ContainerState;
 use e2e::{ALL_VERSIONS, Agent, NEWEST, newest};
 use testbed_driver::{Driver, HeldUpdate, Network, Pod, PodSpec, Testbed};
 
-/// From the first list under the lock to its answer: 2 s until it is overdue, and a moment in
-/// which the one that is stuck may still answer; with room for a noisy machine.
+/// The limit from the first list under the lock to its answer: 2 s until it is overdue, a short time in
+/// which the stuck call may still be answered, and the rest for a busy machine.
 const FIRST_LIST_WITHIN: Duration = Duration::from_secs(5);
 
-/// While the fault is known, with room for a noisy machine (50 ms are asked for).
+/// The limit for a list while the fault is known: 50 ms, and the rest for a busy machine.
 const KNOWN_FAULT_WITHIN: Duration = Duration::from_millis(500);
 
-/// Until what must become true is true.
+/// How long a test waits for a state.
 const TRUE_WITHIN: Duration = Duration::from_secs(20);
 
-/// A new pod: both of its calls wait a second for their proof.
+/// The limit for a new pod: both of its calls wait a second until the runtime shows that they are done.
 const NEW_POD_WITHIN: Duration = Duration::from_secs(12);
 
 /// The states of all containers by id, and how long the lists took.
 async fn list(driver: &Driver) -> (BTreeMap<String, ContainerState>, Duration) {
-    let asked = Instant::now();
+    let sent = Instant::now();
     let pods = driver.pods().await.unwrap();
     let containers = pods.into_iter().flat_map(|pod: Pod| pod.containers);
     let states = containers.map(|container| (container.id, container.state));
-    (states.collect(), asked.elapsed())
+    (states.collect(), sent.elapsed())
 }
 
 /// A containerd, a kubelet that goes through a guard, and three pods.
@@ -77,7 +77,7 @@ impl Guarded {
         self.testbed.verb(words).await.unwrap();
     }
 
-    /// Stops the shim of one pod, and has containerd wait for it with the status lock held.
+    /// Stops the shim of one pod, and makes containerd wait for it while it holds the status lock.
     async fn lock(&self) -> HeldUpdate {
         self.verb(&["shim-stop", &self.locked.sandbox_id]).await;
         self.held().await
@@ -93,7 +93,7 @@ impl Guarded {
         self.locked.id("app").unwrap()
     }
 
-    /// Kills a container; gives how long it took until that was listed.
+    /// Kills a container. Returns how long it took until a list showed that.
     async fn death(&self, id: &str) -> Duration {
         let killed = Instant::now();
         let pid = self.direct.pid(id).await.unwrap();
@@ -109,7 +109,7 @@ impl Guarded {
         }
     }
 
-    /// The fault is over, and everything passes again.
+    /// Waits until the fault is over and the guard passes all calls again.
     async fn over(&self) {
         self.agent.until("the end of it", |status| {
             status["guard"]["guarding"] == false
@@ -129,7 +129,7 @@ async fn one_stuck_container_delays_no_other(version: &str, testbed: Testbed) {
     assert!(took < FIRST_LIST_WITHIN, "{took:?}");
     assert_eq!(first, before, "nothing has changed");
 
-    // Its records survive: the lists of the next guard lack nothing.
+    // The guard's records survive: the lists of the next guard are complete.
     node.agent.kill_and_start_again();
     node.kubelet = node.direct.through(&node.guarded);
     let (again, took) = list(&node.kubelet).await;
@@ -140,37 +140,37 @@ async fn one_stuck_container_delays_no_other(version: &str, testbed: Testbed) {
     let died = node.death(node.dies.id("app").unwrap()).await;
     println!("containerd {version}: a death was listed after {died:?}");
 
-    // It is started again, another pod is made, and one is removed.
+    // The container is started again, another pod is created, and one is removed.
     let Guarded { kubelet, goes, .. } = &node;
-    let asked = Instant::now();
+    let sent = Instant::now();
     let again = kubelet.restart_container(&node.dies, "app").await.unwrap();
-    println!("containerd {version}: restarted in {:?}", asked.elapsed());
+    println!("containerd {version}: restarted in {:?}", sent.elapsed());
     let died = node.death(&again.id).await;
     println!("containerd {version}: its second death was listed after {died:?}");
-    let asked = Instant::now();
-    // With a network of its own: it is made once it has its address.
+    let sent = Instant::now();
+    // A pod with its own network: it is created once it has its address.
     let spec = PodSpec {
         network: Network::Pod,
         ..PodSpec::new("new").container("app")
     };
     let new = kubelet.run_pod(&spec).await.unwrap();
-    let took = asked.elapsed();
+    let took = sent.elapsed();
     println!("containerd {version}: a new pod took {took:?}");
     assert!(took < NEW_POD_WITHIN, "{took:?}");
-    let asked = Instant::now();
-    // As a kubelet does it: a sandbox is removed once it is empty.
+    let sent = Instant::now();
+    // Like a kubelet, remove the sandbox once it is empty.
     let container = goes.id("app").unwrap();
     kubelet.stop_container(container).await.unwrap();
     kubelet.stop_pod(goes).await.unwrap();
     kubelet.remove_container(container).await.unwrap();
-    // containerd 2 makes its event, for which it hangs, while the sandbox is still there: that it
-    // is removed cannot be proved, and a kubelet's garbage collection waits.
+    // containerd 2 hangs while it makes the event of the removal, before the sandbox is gone: the runtime
+    // does not show that it is removed, and a kubelet's garbage collection waits.
     if version != NEWEST {
         kubelet.remove_pod(goes).await.unwrap();
     }
     println!(
         "containerd {version}: a pod was removed in {:?}",
-        asked.elapsed()
+        sent.elapsed()
     );
 
     let (states, _) = list(kubelet).await;
@@ -192,7 +192,7 @@ async fn one_stuck_container_delays_no_other(version: &str, testbed: Testbed) {
         node.stuck(),
         "{status}"
     );
-    // Its name is known, although this guard was started while its list hung.
+    // The container's name is known, although this guard was started while the list hung.
     assert_eq!(
         status["guard"]["culprits"][0]["container"], "app",
         "{status}"
@@ -212,7 +212,7 @@ async fn under_the_status_lock_a_kubelet_behind_the_guard_continues() {
     }
 }
 
-/// No list has shown it, and its pod has two sandboxes: only containerd knows in which it is.
+/// No list has shown the container, and its pod has two sandboxes: only containerd knows its sandbox.
 #[tokio::test]
 async fn a_container_of_another_client_in_mid_fault_is_listed_in_its_sandbox() {
     let node = Guarded::up("foreign", "").await;
@@ -225,7 +225,7 @@ async fn a_container_of_another_client_in_mid_fault_is_listed_in_its_sandbox() {
     let (before, _) = list(&node.kubelet).await;
     let update = node.lock().await;
     list(&node.kubelet).await;
-    // It is made, and its event hangs.
+    // The container is created, and its event hangs.
     let (direct, pod) = (node.direct.clone(), node.goes.clone());
     let made = tokio::spawn(async move { direct.create_container(&pod, &"other".into()).await });
     let began = Instant::now();
@@ -302,9 +302,9 @@ async fn a_containerd_that_is_killed_in_mid_fault_never_shortens_a_list() {
     assert_eq!(list(&node.kubelet).await.0, before);
     node.verb(&["crash"]).await;
     assert!(update.answered().await.is_err(), "it went with containerd");
-    // While it is down there is no list, and none that is short.
+    // While containerd is down, a list fails; no incomplete list is returned.
     assert!(node.kubelet.pods().await.is_err());
-    // It waits for the stopped shim before it listens, and may give that one up.
+    // containerd waits for the stopped shim before it listens, and may give up on it.
     node.verb(&["shim-cont", &node.locked.sandbox_id]).await;
     node.verb(&["start"]).await;
     let back = Instant::now();

@@ -1,4 +1,4 @@
-//! What is true on real containerd, each test with instances of its own.
+//! Tests on real containerd. Each test has its own instances.
 
 #![allow(
     clippy::print_stdout,

@@ -11,11 +11,10 @@ use e2e::{Running, VERSIONS, newest};
 use serde_json::Value;
 use testbed_driver::{Pod, Testbed};
 
-/// Until a container that was killed runs again, with room for a noisy machine: what is asked for
-/// is seconds.
+/// The limit until a killed container runs again: some seconds, and the rest for a busy machine.
 const DOWN: Duration = Duration::from_secs(15);
 
-/// How often a run is killed.
+/// The number of times that a run is killed.
 const KILLS: u64 = 20;
 
 async fn keep_others_running_under_the_status_lock(version: &str, testbed: Testbed) {
@@ -88,10 +87,10 @@ async fn a_run_that_is_killed_at_any_moment_leaves_nothing_twice_and_nothing_is_
     // does not remove it before a restart.
     let node = Node::on(Testbed::up("1.7", "e2e-run-kill").await.unwrap());
     node.forever("calm");
-    // Of the time a run has, by which it is killed: from its first call to long after.
+    // The time after which a run is killed: from its first call to long after it.
     let moments = (0..KILLS).map(|number| Duration::from_millis(50 + number * number * 5));
     for (number, moment) in moments.enumerate() {
-        // Pods that begin, change and end meanwhile.
+        // Pods that are added, changed and removed meanwhile.
         node.want(
             "changing",
             "Always",
@@ -108,7 +107,7 @@ async fn a_run_that_is_killed_at_any_moment_leaves_nothing_twice_and_nothing_is_
         assert_nothing_twice(&node.pods().await);
     }
     fs::remove_file(node.manifest("dies")).unwrap();
-    // A process of it that containerd has kept shows only when it is wanted again.
+    // A process of the pod that containerd has kept is noticed only when the pod is wanted again.
     node.forever("sometimes");
     let run = node.run();
     let ends = [
@@ -118,7 +117,7 @@ async fn a_run_that_is_killed_at_any_moment_leaves_nothing_twice_and_nothing_is_
         ("Ready", "sometimes"),
     ];
     for (action, name) in ends {
-        comes_to(&node, &run, action, name).await;
+        until_action(&node, &run, action, name).await;
     }
     // A sandbox that has stopped stays for as long as the newest dead container of a name is in it. Any
     // other is removed soon.
@@ -149,7 +148,7 @@ async fn a_run_that_is_killed_at_any_moment_leaves_nothing_twice_and_nothing_is_
     node.down().await;
 }
 
-/// The process of the pod that is left, if that is why the pod goes no further.
+/// The remaining process of the pod, if the pod waits because of it.
 fn still_runs<'a>(line: &'a Value, name: &str) -> Option<&'a str> {
     let why = line["why"].as_str()?;
     let (process, _) = why.split_once(" of the pod still runs, in the control group")?;
@@ -157,11 +156,11 @@ fn still_runs<'a>(line: &'a Value, name: &str) -> Option<&'a str> {
     process.rsplit(' ').next().filter(|_| waits)
 }
 
-/// A pod comes so far. containerd that loses its caller while it creates a process may keep that,
-/// call the container exited, and refuse to remove it before it is restarted itself; then it may have
-/// forgotten the process.
-async fn comes_to(node: &Node, run: &Running, action: &str, name: &str) {
-    // While another pod was awaited, containerd may have been restarted for it.
+/// Waits for this action on a pod. If containerd loses its caller while it creates a process, it may keep
+/// the process, report the container as exited, and refuse to remove it until containerd is restarted.
+/// After that it may have forgotten the process.
+async fn until_action(node: &Node, run: &Running, action: &str, name: &str) {
+    // containerd may have been restarted for another pod meanwhile.
     if run.has_read(|line| is(line, action, name)) {
         return;
     }
@@ -171,7 +170,7 @@ async fn comes_to(node: &Node, run: &Running, action: &str, name: &str) {
         is(line, "StopError", name) && why.is_some_and(|why| why.contains("cannot delete running"))
     };
     let wanted = |line: &Value| {
-        // A process that is only about to end is gone at the next attempt.
+        // A process that is ending has ended at the next attempt.
         attempts.set(attempts.get() + u32::from(still_runs(line, name).is_some()));
         is(line, action, name) || is_kept(line) || attempts.get() == 3
     };

@@ -1,5 +1,5 @@
-//! Static pods on real containerd on a bad day: an image that is not there, a disk that is full,
-//! and a runtime that restarts in the middle of a creation.
+//! Static pods on real containerd under faults: a missing image, a full disk, and a runtime that restarts
+//! in the middle of a creation.
 
 use std::fs;
 use std::path::Path;
@@ -27,14 +27,14 @@ async fn a_pod_whose_image_is_not_there_says_so_and_holds_up_no_other() {
     });
     assert!(why(&wait).contains("busybox:never-made"), "{wait}");
     run.ever("the other one", |line| is(line, "Ready", "right"));
-    // Corrected, it runs: nothing has to be started again.
+    // Once its manifest is corrected, the pod runs; nothing has to be restarted.
     node.forever("wrong");
     run.ever("the corrected one", |line| is(line, "Ready", "wrong"));
     drop(run);
     node.down().await;
 }
 
-/// A small file system that goes with its folder.
+/// A small file system, unmounted when the value is dropped.
 struct Disk<'a>(&'a Path);
 
 impl<'a> Disk<'a> {
@@ -92,14 +92,14 @@ async fn a_runtime_that_restarts_in_the_middle_of_a_creation_ends_with_each_pod_
     node.forever("calm");
     let run = node.run();
     run.ever("a pod", |line| is(line, "Ready", "calm"));
-    // Of a sandbox, which is created by runc like a container.
+    // In the creation of a sandbox, which is created by runc like a container.
     node.testbed.verb(&["runc-stuck", "create"]).await.unwrap();
     node.forever("new");
     until(&run, "CreateSandbox", "new");
     node.testbed.verb(&["restart"]).await.unwrap();
     node.testbed.verb(&["runc-free"]).await.unwrap();
     run.ever("the new pod", |line| is(line, "Ready", "new"));
-    // And of a container.
+    // And in the creation of a container.
     node.testbed.verb(&["runc-stuck", "start"]).await.unwrap();
     let pods = node.pods().await;
     let calm = pods.iter().find(|pod| pod.name == "calm").unwrap();
@@ -118,8 +118,8 @@ async fn a_runtime_that_restarts_in_the_middle_of_a_creation_ends_with_each_pod_
     node.down().await;
 }
 
-/// The shim of a pod dies, and `runc delete` takes too long: containerd says that the container has
-/// exited, while its process lives.
+/// The shim of a pod dies, and `runc delete` takes too long: containerd reports the container as exited,
+/// although its process still runs.
 #[tokio::test]
 async fn a_container_that_the_runtime_has_lost_is_not_started_a_second_time_while_it_lives() {
     let node = Node::on(newest("e2e-run-lost").await);
@@ -142,12 +142,12 @@ async fn a_container_that_the_runtime_has_lost_is_not_started_a_second_time_whil
     );
     assert_nothing_twice(&node.pods().await);
 
-    // Once it has ended, another is made.
+    // Once the process has ended, another container is created.
     assert!(kill(&process.to_string()));
     node.testbed.verb(&["runc-free"]).await.unwrap();
     run.ever("the next one", |line| is(line, "StartContainer", "lost"));
     drop(run);
-    // The process of the first sandbox is left, and belongs to no pod any more.
+    // The process of the first sandbox remains, and belongs to no pod any more.
     for pid in processes_of(&pods[0].uid) {
         // It may have ended together with another.
         kill(&pid);
@@ -155,7 +155,7 @@ async fn a_container_that_the_runtime_has_lost_is_not_started_a_second_time_whil
     node.down().await;
 }
 
-/// What lives in the control groups of a pod.
+/// The processes in the control groups of a pod.
 fn processes_of(uid: &str) -> Vec<String> {
     let found = Command::new("find")
         .args(["/sys/fs/cgroup", "-path", &format!("*/pod{uid}/*")])
@@ -179,7 +179,7 @@ fn shim_of(sandbox: &str) -> String {
     found.lines().next().expect("it has a shim").to_owned()
 }
 
-/// Says whether it was there.
+/// Kills a process. Returns whether it existed.
 fn kill(pid: &str) -> bool {
     let killed = Command::new("kill").args(["-9", pid]).status();
     killed.unwrap().success()

@@ -1,4 +1,4 @@
-//! A soak of one minute. `testbed/soak` runs for as long as is wanted.
+//! A soak of one minute. `testbed/soak` runs longer ones.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ async fn a_node_behind_the_guard_loses_and_doubles_nothing_while_faults_come_and
     let report = report.await.unwrap();
     println!("{report}");
     assert_eq!(report.problems(), [""; 0]);
-    // It has really tested something.
+    // The soak has performed faults and checked answers.
     assert!(report.counts.faults.len() >= 4, "{report}");
     assert!(report.counts.lists[&Path::Guard] > 30, "{report}");
     assert!(report.answered.values().sum::<u64>() > 0, "{report}");

@@ -107,7 +107,7 @@ fn pod(name: &str) -> PodSpec {
     }
 }
 
-/// What a command in the container prints, which must succeed.
+/// The output of a command in the container. The command must succeed.
 async fn says(client: &RuntimeClient, id: &Id, command: &str) -> String {
     let words = ["/bin/sh", "-c", command].map(str::to_owned);
     let end = client.exec_sync(id, &words, Duration::from_secs(10)).await;

@@ -18,10 +18,10 @@ const BY_SWEEP: Duration = Duration::from_millis(1500);
 /// a busy machine.
 const NAMED_WITHIN: f64 = 5.0;
 
-/// While every pod is watched, lists are 30 s apart, and the lock would be found that late.
+/// While every pod is watched, lists are 30 s apart, and the lock would be found up to 30 s late.
 const LISTS_EACH_SECOND: [&str; 2] = ["--mode", "generic"];
 
-/// A pod for the lock and five that have nothing to do with it.
+/// A pod whose container is locked, and five others.
 struct Node {
     testbed: Testbed,
     driver: Driver,
@@ -93,7 +93,7 @@ async fn under_the_status_lock_the_kernel_reports_other_deaths_as_soon_as_contai
         let _update = node.lock(&watch).await;
         let (latencies, sources) = node.kill_free(&watch);
         println!("containerd {version}: reported after {latencies:?} by {sources:?}");
-        // A sweep happens to be first once in thirty times.
+        // By chance, a sweep is first about once in thirty times.
         let by_kernel = sources.iter().filter(|source| *source == "kernel").count();
         assert!(by_kernel > sources.len() / 2, "{sources:?}");
         assert!(

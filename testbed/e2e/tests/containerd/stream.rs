@@ -10,7 +10,7 @@ use testbed_driver::{Driver, Pod, PodSpec, Testbed};
 /// A restart is a death and a start, and a stream has to announce ten changes.
 const RESTARTS: usize = 6;
 
-/// More than enough to prove a stream that announces them all.
+/// More than enough for a stream that announces them all to be trusted.
 const DEATHS: usize = 12;
 
 struct Node {
@@ -75,7 +75,7 @@ async fn a_change_that_containerd_sends_on_its_stream_is_reported() {
 #[tokio::test]
 async fn a_stream_that_has_proved_itself_makes_lists_rarer_until_a_fault_silences_it() {
     let node = Node::up(NEWEST, "e2e-proof", RESTARTS + 1).await;
-    // With hints of the kernel, lists are rare even if the stream has proved nothing.
+    // With hints of the kernel, lists are rare even if the stream is not trusted.
     let agent = Agent::configured(&node.testbed.endpoint(), "kernelHints: off\n");
     let watch = agent.watch();
     watch.synced();
@@ -126,7 +126,7 @@ async fn a_stream_that_another_client_reads_too_is_not_trusted() {
     });
     let missed = status["stream"]["missed"].as_u64().unwrap();
     assert!(missed < DEATHS as u64, "it had its share: {status:#}");
-    // A period would have grown by now, and nothing is lost.
+    // If the stream were trusted, the period would have grown by now. Nothing is lost.
     std::thread::sleep(Duration::from_secs(3));
     assert_eq!(period(&agent.status()), 1.0);
     for pod in &node.pods {

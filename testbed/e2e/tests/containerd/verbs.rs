@@ -1,5 +1,5 @@
-//! What hangs while lists and statuses are answered: the programs by which containerd starts and
-//! stops pods, its statistics, its shims while it starts, and its disk.
+//! Faults during which lists and statuses are answered: of the programs by which containerd starts and
+//! stops pods, of its statistics, of its shims while it starts, and of its disk.
 
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use cri::v1::{ListContainerStatsRequest, ListContainerStatsResponse};
 use cri::{ApiVersion, Client, Endpoint, Rpc};
-use e2e::doctor::{assert_well, doctor, doctor_about, only, run_pods};
+use e2e::doctor::{assert_healthy, doctor, doctor_about, only, run_pods};
 use e2e::{Agent, Running, WAIT_LIMIT, newest};
 use serde_json::Value;
 use testbed_driver::{Driver, Network, PodSpec, Testbed};
@@ -15,7 +15,7 @@ use testbed_driver::{Driver, Network, PodSpec, Testbed};
 /// A runc is hung after half a minute.
 const RUNC_IS_HUNG: Duration = Duration::from_secs(31);
 
-/// A plugin, and a daemon that does not listen, are late after ten seconds.
+/// A plugin, or a daemon that does not listen, is reported after ten seconds.
 const LATE: Duration = Duration::from_secs(12);
 
 fn findings(report: &Value) -> Vec<&Value> {
@@ -27,13 +27,13 @@ fn sentence(finding: &Value) -> &str {
     finding["sentence"].as_str().expect("a sentence")
 }
 
-/// The culprit's process is continued, as the finding advises.
+/// Continues the culprit's process, as the finding advises.
 #[track_caller]
 fn follow_advice(finding: &Value) {
     signal("-CONT", finding);
 }
 
-/// The culprit's process gets this signal, as the finding advises.
+/// Sends this signal to the culprit's process, as the finding advises.
 #[track_caller]
 fn signal(signal: &str, finding: &Value) {
     let pid = finding["culprit"]["pid"].as_u64().expect("a process");
@@ -47,12 +47,12 @@ fn signal(signal: &str, finding: &Value) {
 }
 
 /// Waits until the doctor finds nothing any more.
-async fn until_well(testbed: &Testbed) {
-    until_well_with(testbed, |_| {}).await;
+async fn until_healthy(testbed: &Testbed) {
+    until_healthy_with(testbed, |_| {}).await;
 }
 
-/// The same, and does something about each finding until then.
-async fn until_well_with(testbed: &Testbed, mend: impl Fn(&Value)) {
+/// Waits until the doctor finds nothing any more, and repairs each finding until then.
+async fn until_healthy_with(testbed: &Testbed, mend: impl Fn(&Value)) {
     let begun = Instant::now();
     let mut report = doctor(testbed);
     while report["verdict"] != "ok" && begun.elapsed() < WAIT_LIMIT {
@@ -60,7 +60,7 @@ async fn until_well_with(testbed: &Testbed, mend: impl Fn(&Value)) {
         tokio::time::sleep(Duration::from_millis(500)).await;
         report = doctor(testbed);
     }
-    assert_well(&doctor(testbed));
+    assert_healthy(&doctor(testbed));
 }
 
 #[tokio::test]
@@ -118,7 +118,7 @@ async fn a_stopped_runc_of_each_verb_is_named_and_is_to_be_continued() {
     for call in calls {
         call.await.unwrap().unwrap();
     }
-    assert_well(&doctor(&testbed));
+    assert_healthy(&doctor(&testbed));
 }
 
 #[tokio::test]
@@ -143,7 +143,7 @@ async fn a_cni_plugin_that_hangs_when_a_pod_stops_is_named_while_other_pods_star
     assert_eq!(finding["culprit"]["process"], "cni-gate");
     testbed.verb(&["cni-free"]).await.unwrap();
     stopping.await.unwrap().unwrap();
-    assert_well(&doctor(&testbed));
+    assert_healthy(&doctor(&testbed));
 }
 
 /// containerd requests the tasks of each shim before it listens. The newest version gives up on a shim
@@ -158,7 +158,7 @@ async fn a_containerd_that_waits_for_leftover_shims_before_it_listens_is_named_w
     }
     testbed.verb(&["crash"]).await.unwrap();
     testbed.verb(&["start", "now"]).await.unwrap();
-    // At once, and when it is late.
+    // At once, and after ten seconds.
     let early = doctor(&testbed);
     tokio::time::sleep(LATE).await;
     let report = doctor(&testbed);
@@ -185,9 +185,9 @@ async fn a_containerd_that_waits_for_leftover_shims_before_it_listens_is_named_w
         "{says}"
     );
     found.into_iter().for_each(follow_advice);
-    // containerd may have given up a shim before it was continued. It then lists the pod as ended, although
-    // its processes live on.
-    until_well_with(&testbed, |found| {
+    // containerd may have given up on a shim before it was continued. It then lists the pod as ended, although
+    // its processes still run.
+    until_healthy_with(&testbed, |found| {
         if found["cause"] == "container-not-dying" {
             signal("-KILL", found);
         }
@@ -197,7 +197,7 @@ async fn a_containerd_that_waits_for_leftover_shims_before_it_listens_is_named_w
     assert!(there.iter().any(|pod| pod.name == "pod-3" && pod.ready));
 }
 
-/// Its shim serves nothing yet, and the pod is in no list.
+/// The shim of the pod serves no task yet, and the pod is in no list.
 #[tokio::test]
 async fn a_runc_that_does_not_create_the_sandbox_of_a_new_pod_is_named_with_the_pod() {
     let testbed = newest("verbs-create").await;
@@ -216,7 +216,7 @@ async fn a_runc_that_does_not_create_the_sandbox_of_a_new_pod_is_named_with_the_
     assert_eq!(finding["culprit"]["pod"]["name"], "born", "{finding:#}");
     testbed.verb(&["runc-free"]).await.unwrap();
     starting.await.unwrap().unwrap();
-    assert_well(&doctor(&testbed));
+    assert_healthy(&doctor(&testbed));
 }
 
 /// containerd ends each `runc delete` after ten seconds, and starts another one after a growing pause.
@@ -263,11 +263,11 @@ async fn a_deletion_that_does_not_return_is_found_between_two_runcs_as_well() {
         begun.elapsed()
     );
     testbed.verb(&["runc-free"]).await.unwrap();
-    until_well(&testbed).await;
+    until_healthy(&testbed).await;
     agent.until("Healthy", |status| status["health"]["state"] == "Healthy");
 }
 
-/// Its first process waits for another one, which waits for a frozen disk in state D: no signal ends it.
+/// The container's first process waits for another one, which waits for a frozen disk in state D: no signal ends it.
 /// All lists and statuses are answered.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_container_that_does_not_die_is_found_by_the_agent_within_a_minute_of_its_stop() {
@@ -296,7 +296,7 @@ async fn a_container_that_does_not_die_is_found_by_the_agent_within_a_minute_of_
     agent.until("no finding", |status| status["finding"].is_null());
 }
 
-/// Beside these, no other test runs: the doctor judges the disks of all runtimes of the machine.
+/// No other test runs at the same time as these: the doctor judges the disks of all runtimes of the machine.
 mod alone {
     use super::*;
 
@@ -321,7 +321,7 @@ mod alone {
         watch.synced();
         is_full();
         let agent = Agent::watching(&testbed.endpoint());
-        // It cannot write the status of a container, and does without the container.
+        // containerd cannot write the status of a container, and forgets the container.
         testbed.verb(&["restart"]).await.unwrap();
         assert_eq!(containers().await, 0, "their processes run");
         is_full();
@@ -353,7 +353,7 @@ mod alone {
         assert_eq!(pods, BTreeSet::from(["pod-0", "pod-1"]), "{status:#}");
         testbed.verb(&["restart"]).await.unwrap();
         assert_eq!(containers().await, 2);
-        assert_well(&doctor(&testbed));
+        assert_healthy(&doctor(&testbed));
         agent.until("Healthy", |status| status["health"]["state"] == "Healthy");
         let events = watch.within(Duration::from_secs(1));
         let events = events.iter().filter(|record| record["kind"] == "event");

@@ -152,8 +152,7 @@ async fn a_cause_is_reported_although_all_calls_are_answered() {
     let began = Instant::now();
     let mut episodes = Episodes::new(began);
     for second in [0.0, 20.0] {
-        let Moment { instant, wall } = at(began, second);
-        episodes.on_report(&report, wall, instant);
+        episodes.on_report(&report, at(began, second));
     }
     let event = episodes.next().unwrap().clone();
     assert_eq!(event.reason, "Diagnosed");

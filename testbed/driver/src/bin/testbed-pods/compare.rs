@@ -14,15 +14,17 @@ use tokio::task::spawn_local;
 use tokio::time::{Instant, sleep};
 
 /// A kubelet's relist period.
-const PERIOD: Duration = Duration::from_secs(1);
+const RELIST_PERIOD: Duration = Duration::from_secs(1);
+
 /// The node is NotReady if its kubelet has not relisted for this long.
-const THRESHOLD: Duration = Duration::from_secs(180);
+const NOT_READY_AFTER: Duration = Duration::from_secs(180);
 
 /// The time between two lines of output.
 const LINE_PERIOD: Duration = Duration::from_secs(5);
 
 /// The progress of one kubelet.
 struct Progress {
+    /// When its last successful relist began.
     relisted: Instant,
     /// When its container was killed, and how long after that it was restarted.
     killed: Option<Instant>,
@@ -51,12 +53,8 @@ pub(crate) async fn compare(
     });
     for ((driver, progress), pod) in progress.iter().zip(pods) {
         let (driver, progress) = (driver.clone(), progress.clone());
-        spawn_local(relist(
-            driver,
-            progress,
-            pod.to_owned(),
-            container.to_owned(),
-        ));
+        let (pod, container) = (pod.to_owned(), container.to_owned());
+        spawn_local(relist(driver, progress, pod, container));
     }
     print(&["", "kubelet alone", "kubelet behind pleg guard"]);
     while start.elapsed() < time {
@@ -84,7 +82,7 @@ pub(crate) async fn compare(
 
 async fn relist(driver: Driver, progress: Rc<RefCell<Progress>>, pod: String, container: String) {
     loop {
-        sleep(PERIOD).await;
+        sleep(RELIST_PERIOD).await;
         let began = Instant::now();
         let Ok(pods) = driver.pods().await else {
             continue;
@@ -104,9 +102,9 @@ async fn relist(driver: Driver, progress: Rc<RefCell<Progress>>, pod: String, co
 }
 
 impl Progress {
-    /// For how long no relist has succeeded.
+    /// How long no relist has succeeded, beyond the period.
     fn age(&self) -> Duration {
-        self.relisted.elapsed().saturating_sub(PERIOD)
+        self.relisted.elapsed().saturating_sub(RELIST_PERIOD)
     }
 
     fn line(&self) -> String {
@@ -130,7 +128,7 @@ impl Progress {
         let relist = match self.age() {
             age if age < Duration::from_secs(3) => "relists every second".to_owned(),
             age => {
-                let left = THRESHOLD.saturating_sub(age).as_secs();
+                let left = NOT_READY_AFTER.saturating_sub(age).as_secs();
                 let age = age.as_secs();
                 format!("has not relisted for {age} s (its node will be NotReady in {left} s)")
             }

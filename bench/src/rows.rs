@@ -73,7 +73,7 @@ impl Node {
             started_at: row.created_at,
             finished_at: None,
             image: "registry.example/shop/web:1".into(),
-            pod: row.pod.clone(),
+            pod: row.pod.clone().map(Box::new),
         };
         let rows = self.containers.iter();
         rows.map(|row| (row.id.clone(), status(row))).collect()

@@ -27,9 +27,12 @@ use crate::frame::framed;
 use crate::items::Items;
 use crate::{ApiVersion, Endpoint, Rpc};
 
-/// The size of HTTP/2 windows in bytes. The list of a common node (173 KB for 100 pods) fits, so that
-/// no window update is needed while it arrives.
-const HTTP2_WINDOW_BYTES: u32 = 1 << 18;
+/// How many bytes of one answer the runtime may send before they are read. The list of a common node
+/// (173 KB for 100 pods) fits, so that no window update is needed while it arrives.
+const STREAM_WINDOW: u32 = 256 << 10;
+
+/// The same for all answers on a connection.
+const CONNECTION_WINDOW: u32 = 4 * STREAM_WINDOW;
 
 /// A connection that is being made.
 pub type Connecting = Pin<Box<dyn Future<Output = io::Result<Connection>> + Send>>;
@@ -93,8 +96,8 @@ impl Client {
         let made = connections.clone();
         // grpc-go servers log the authority; "localhost" is what grpc-go clients send.
         let channel = tonic::transport::Endpoint::from_static("http://localhost")
-            .initial_stream_window_size(HTTP2_WINDOW_BYTES)
-            .initial_connection_window_size(HTTP2_WINDOW_BYTES)
+            .initial_stream_window_size(STREAM_WINDOW)
+            .initial_connection_window_size(CONNECTION_WINDOW)
             .connect_with_connector_lazy(tower::service_fn(move |_| {
                 let (connecting, made) = (connect(), made.clone());
                 async move {

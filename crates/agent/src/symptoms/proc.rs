@@ -132,6 +132,7 @@ fn live_process(stat: &str) -> Option<LiveProcess> {
         started: Duration::try_from_secs_f64(started).ok()?,
         is_stopped: matches!(stat.state, 'T' | 't'),
         is_ending: stat.is_ending(),
+        child_faults: stat.child_faults,
         name: stat.comm,
     })
 }

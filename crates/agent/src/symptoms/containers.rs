@@ -31,7 +31,8 @@ pub(super) struct Containers {
 #[derive(Debug)]
 struct Keeper {
     readings: Readings,
-    /// A shim waits for the runc by which it stops a container. Who stops that of a conmon does not show.
+    /// Of a shim, which waits for the runc by which it stops a container. `None` of a conmon: it shows no
+    /// stop of its container.
     child_faults: Option<u64>,
 }
 
@@ -45,7 +46,7 @@ struct Kept {
 #[derive(Debug)]
 struct Readings {
     started: Duration,
-    /// Since when each one has shown a symptom.
+    /// Since when each reading has shown a symptom.
     since: Option<Duration>,
     has_symptom: bool,
 }
@@ -124,6 +125,7 @@ impl Containers {
     }
 }
 
+/// [`Keeper::child_faults`].
 fn child_faults(keeper: &LiveProcess) -> Option<u64> {
     (keeper.name != "conmon").then_some(keeper.child_faults)
 }
@@ -209,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_killed_container_of_a_conmon_is_found_as_soon_whoever_killed_it() {
+    fn a_killed_container_of_a_conmon_is_found_as_soon_without_a_runc() {
         let after = found(|world| world.change(300, |app| app.is_ending = true), 300);
         assert!((15..=45).contains(&after), "{after}");
     }

@@ -14,8 +14,8 @@ use super::containers::{Containers, Extent};
 /// The time between two scans. A process is found while it is young, and judged when its limit has passed.
 pub(super) const PERIOD: Duration = Duration::from_secs(15);
 
-/// How long a process of a container is left alone at most. It is read within two scans if its keeper shows
-/// that it may have been stopped. A node has several times as many containers as keepers.
+/// The longest time from one reading of a container's process to the next. It is read within two scans if
+/// its keeper shows that it may have been stopped.
 const ALL_WITHIN: Duration = Duration::from_secs(120);
 
 /// A younger process may still have the name or the parent of the one that started it.
@@ -41,7 +41,7 @@ pub(super) struct LiveProcess {
     pub(super) is_stopped: bool,
     /// It is to end.
     pub(super) is_ending: bool,
-    /// Grows with each child that it waits for.
+    /// Grows with each child that it has waited for.
     pub(super) child_faults: u64,
 }
 

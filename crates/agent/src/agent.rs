@@ -55,7 +55,6 @@ impl Agent {
         };
         let (report, guard) = tokio::join!(self.own_report(), guard);
         let mut report = report?;
-        self.findings.show(&mut report);
         if let Some(guard) = guard {
             let now = Moment {
                 instant: Instant::now(),

@@ -219,12 +219,7 @@ impl AgentConfig {
                 return senseless(format!("{key} must be between 1 and {most}"));
             }
         }
-        if !self.socket.is_absolute() {
-            return senseless(format!(
-                "socket is {:?}: it must be an absolute path",
-                self.socket
-            ));
-        }
+        check_absolute("socket", &self.socket).map_err(ConfigError::Senseless)?;
         if let Some(diagnosis) = &self.diagnosis {
             diagnosis.check().map_err(ConfigError::Senseless)?;
         }
@@ -269,6 +264,14 @@ impl AgentConfig {
             max_outstanding_calls: self.max_outstanding_calls,
             ..pleg::Config::default()
         }
+    }
+}
+
+/// Says that a path is not absolute, in a sentence.
+pub(crate) fn check_absolute(key: &str, path: &Path) -> Result<(), String> {
+    match path.is_absolute() {
+        true => Ok(()),
+        false => Err(format!("{key} is {path:?}: it must be an absolute path")),
     }
 }
 

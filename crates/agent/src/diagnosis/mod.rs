@@ -26,6 +26,7 @@ use tokio::time::{Instant, timeout};
 use self::doctor::{Doctor, DoctorReport, SerialsLeft};
 use self::occasions::{Occasion, Occasions};
 use self::statistics::GuardedStatistics;
+use crate::config::check_absolute;
 use crate::history::History;
 use crate::metrics::{Diagnosed, Metrics};
 use crate::reports::Reports;
@@ -67,15 +68,9 @@ impl Default for DiagnosisConfig {
 impl DiagnosisConfig {
     /// Says what cannot work, in a sentence.
     pub(crate) fn check(&self) -> Result<(), String> {
-        let is_absolute = |(key, path): (&str, &PathBuf)| match path.is_absolute() {
-            true => Ok(()),
-            false => Err(format!(
-                "diagnosis.{key} is {path:?}: it must be an absolute path"
-            )),
-        };
-        let rules = self.rules.iter().map(|path| ("rules", path));
-        let mut paths = std::iter::once(("directory", &self.directory)).chain(rules);
-        paths.try_for_each(is_absolute)
+        check_absolute("diagnosis.directory", &self.directory)?;
+        let mut rules = self.rules.iter();
+        rules.try_for_each(|folder| check_absolute("diagnosis.rules", folder))
     }
 }
 

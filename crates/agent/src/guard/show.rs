@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn only_who_relisted_until_the_fault_and_still_asks_is_a_kubelet_behind_the_guard() {
+    async fn only_a_client_that_relisted_until_the_fault_and_still_lists_is_a_kubelet() {
         let start = Instant::now();
         let at = |seconds| start + Duration::from_secs(seconds);
         let report = |listed: Option<u64>, asked: Option<u64>| View {

@@ -22,9 +22,9 @@ const MAX_BYTES: u64 = 1 << 40;
 /// Whether a history is recorded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HistoryConfig {
-    /// It is not.
+    /// No.
     Off,
-    /// It is, there.
+    /// Yes, in this directory.
     On(HistoryFolder),
 }
 

@@ -16,7 +16,7 @@ use crate::static_pods::StaticPods;
 use crate::{Metrics, pod_reports};
 
 /// A loop that turns answers within this time.
-const TURN: Duration = Duration::from_secs(1);
+const TURN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The parts of an agent.
 #[derive(Clone)]
@@ -55,7 +55,6 @@ impl Agent {
         };
         let (report, guard) = tokio::join!(self.own_report(), guard);
         let mut report = report?;
-        self.findings.show(&mut report);
         if let Some(guard) = guard {
             let now = Moment {
                 instant: Instant::now(),
@@ -70,7 +69,7 @@ impl Agent {
 
     /// The same without what a guard and diagnoses add to it.
     pub(crate) async fn own_report(&self) -> Result<StatusReport, NoReport> {
-        let report = timeout(TURN, self.pleg.status()).await;
+        let report = timeout(TURN_TIMEOUT, self.pleg.status()).await;
         Ok(report.map_err(|_| NoReport::Stuck)??)
     }
 

@@ -24,14 +24,14 @@ use crate::yaml_words::explain;
 pub const DEFAULT_LISTEN: SocketAddr =
     SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 20258);
 
-/// More at once would be a flood.
+/// More calls at once would overload any runtime.
 const MAX_INSPECTIONS: usize = 1000;
 
 /// gRPC cannot express the length of a longer message.
-const MAX_MESSAGES: usize = u32::MAX as usize;
+const MAX_MESSAGE_BYTES: usize = u32::MAX as usize;
 
-/// No configuration is as long as this.
-const LONGEST_FILE: u64 = 1 << 20;
+/// No configuration is as large as this.
+const MAX_FILE_BYTES: u64 = 1 << 20;
 
 /// The configuration file. An absent key has its default.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -213,18 +213,13 @@ impl AgentConfig {
                 self.max_outstanding_calls,
                 MAX_INSPECTIONS,
             ),
-            ("maxMessageSize", self.max_message_size, MAX_MESSAGES),
+            ("maxMessageSize", self.max_message_size, MAX_MESSAGE_BYTES),
         ] {
             if !(1..=most).contains(&number) {
                 return senseless(format!("{key} must be between 1 and {most}"));
             }
         }
-        if !self.socket.is_absolute() {
-            return senseless(format!(
-                "socket is {:?}: it must be an absolute path",
-                self.socket
-            ));
-        }
+        check_absolute("socket", &self.socket).map_err(ConfigError::Senseless)?;
         if let Some(diagnosis) = &self.diagnosis {
             diagnosis.check().map_err(ConfigError::Senseless)?;
         }
@@ -272,13 +267,21 @@ impl AgentConfig {
     }
 }
 
+/// Says that a path is not absolute, in a sentence.
+pub(crate) fn check_absolute(key: &str, path: &Path) -> Result<(), String> {
+    match path.is_absolute() {
+        true => Ok(()),
+        false => Err(format!("{key} is {path:?}: it must be an absolute path")),
+    }
+}
+
 /// Reads a file, or as much of it as is more than a configuration can be.
 fn read_bounded(path: &Path) -> io::Result<String> {
     let mut text = String::new();
     let read = File::open(path)?
-        .take(LONGEST_FILE)
+        .take(MAX_FILE_BYTES)
         .read_to_string(&mut text)?;
-    if read as u64 == LONGEST_FILE {
+    if read as u64 == MAX_FILE_BYTES {
         return Err(io::Error::other(
             "the configuration file is longer than 1 MiB",
         ));

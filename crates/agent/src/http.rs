@@ -32,7 +32,7 @@ const MAX_EVENT_STREAMS: usize = MAX_CONNECTIONS / 2;
 
 /// The shortest time between two relists that clients request: lists are the most expensive calls, and a
 /// kubelet makes them as often.
-const RELISTS_APART: Duration = Duration::from_secs(1);
+const RELIST_PAUSE: Duration = Duration::from_secs(1);
 
 /// When a client last requested a relist.
 type LastRelist = Arc<Mutex<Option<Instant>>>;
@@ -152,7 +152,7 @@ async fn relist(
 ) -> &'static str {
     let mut last = last.lock().await;
     if let Some(last) = *last {
-        sleep_until(last + RELISTS_APART).await;
+        sleep_until(last + RELIST_PAUSE).await;
     }
     *last = Some(Instant::now());
     agent.pleg.request_relist();

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   health or findings change, the stream comes or goes, or something is wrong --> a report a second
-//!   for a minute nothing of that                                    --> one every 20 seconds
+//!   none of that for a minute                                       --> one every 20 seconds
 //! ```
 //!
 //! A report wakes the event loop, and on a quiet node one a second was a quarter of all that the
@@ -23,14 +23,14 @@ use crate::diagnosis::findings::Known;
 use crate::records::Records;
 
 /// From one report to the next while something happens.
-const LIVELY: Duration = Duration::from_secs(1);
+const LIVELY_PERIOD: Duration = Duration::from_secs(1);
 
 /// The same on a quiet node. Kubernetes receives nothing from a report that is older than 30 seconds.
-const QUIET: Duration = Duration::from_secs(20);
+const QUIET_PERIOD: Duration = Duration::from_secs(20);
 
-/// For how long a node without trouble and changes is not yet quiet: all that waits for a node to
-/// settle is shorter.
-const SETTLES: Duration = Duration::from_secs(60);
+/// How long a node has to be without trouble and changes until it is quiet. All that waits for a node to
+/// settle takes less.
+const SETTLING_TIME: Duration = Duration::from_secs(60);
 
 /// The newest report; `None` while nothing is known.
 pub(crate) type Reports = watch::Receiver<Option<StatusReport>>;
@@ -57,7 +57,7 @@ pub(crate) async fn make(
             () = changed(&mut records, &mut found, agent) => pace.changed(Instant::now()),
             () = sleep_until(pace.next()) => {}
         }
-        sleep_until(pace.last + LIVELY).await;
+        sleep_until(pace.last + LIVELY_PERIOD).await;
     }
 }
 
@@ -92,25 +92,25 @@ impl Pace {
     fn new(now: Instant) -> Self {
         Self {
             last: now,
-            settled: now + SETTLES,
+            settled: now + SETTLING_TIME,
         }
     }
 
     fn changed(&mut self, now: Instant) {
-        self.settled = now + SETTLES;
+        self.settled = now + SETTLING_TIME;
     }
 
     fn made(&mut self, report: Option<&StatusReport>, now: Instant) {
         self.last = now;
         if !report.is_some_and(is_quiet) {
-            self.settled = now + SETTLES;
+            self.settled = now + SETTLING_TIME;
         }
     }
 
     fn next(&self) -> Instant {
         match self.last < self.settled {
-            true => self.last + LIVELY,
-            false => self.last + QUIET,
+            true => self.last + LIVELY_PERIOD,
+            false => self.last + QUIET_PERIOD,
         }
     }
 }

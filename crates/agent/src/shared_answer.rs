@@ -97,7 +97,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn all_who_wait_while_one_is_made_share_the_next() {
+    async fn all_requests_that_wait_while_an_answer_is_made_share_the_next_one() {
         let (answer, made) = (SharedAnswer::default(), Arc::default());
         let answers = join_all((0..100).map(|_| ask(&answer, &made))).await;
         assert_eq!(answers[0], "1");
@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn who_asks_later_is_given_a_new_one_though_the_last_is_still_being_sent() {
+    async fn a_later_request_is_given_a_new_answer_though_the_last_one_is_still_being_sent() {
         let (answer, made) = (SharedAnswer::default(), Arc::default());
         let being_sent = ask(&answer, &made).await;
         assert_eq!(ask(&answer, &made).await, "2");

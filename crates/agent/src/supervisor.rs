@@ -16,10 +16,10 @@ use tokio::time::{sleep, timeout};
 const NOTIFY_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The pause before each attempt at what we wait for.
-const AGAIN: Duration = Duration::from_secs(2);
+const RETRY_PAUSE: Duration = Duration::from_secs(2);
 
 /// Our own event loop turns many times in this time.
-const TURN: Duration = Duration::from_secs(2);
+const TURN_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Says that we listen. The runtime need not be there.
 pub(crate) async fn ready() {
@@ -42,7 +42,7 @@ pub async fn keep_trying<T, E>(what: &'static str, attempt: impl AsyncFn() -> Re
     };
     let attempts = async {
         loop {
-            sleep(AGAIN).await;
+            sleep(RETRY_PAUSE).await;
             if let Ok(done) = attempt().await {
                 return done;
             }
@@ -68,7 +68,7 @@ pub(crate) async fn watchdog(pleg: &Pleg) -> Infallible {
     };
     loop {
         sleep(interval / 2).await;
-        match timeout(TURN, pleg.status()).await {
+        match timeout(TURN_TIMEOUT, pleg.status()).await {
             Ok(_) => notify(NotifyState::Watchdog).await,
             Err(_) => tracing::error!("the event loop is not running"),
         }

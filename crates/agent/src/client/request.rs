@@ -30,24 +30,26 @@ pub async fn json<T: DeserializeOwned>(socket: &Path, path: &str) -> Result<T, C
         let body = body.map_err(|error| nonsense(socket, error))?;
         serde_json::from_slice(&body.to_bytes()).map_err(|error| nonsense(socket, error.into()))
     };
-    timeout(ANSWER_TIMEOUT, answer)
-        .await
-        .map_err(|_| ClientError::Silent(socket.to_owned()))?
+    in_time(socket, answer).await
 }
 
 /// The answer to `GET path`, to be read for as long as it goes on.
 pub async fn body(socket: &Path, path: &str) -> Result<Incoming, ClientError> {
-    timeout(ANSWER_TIMEOUT, get(socket, path))
-        .await
-        .map_err(|_| ClientError::Silent(socket.to_owned()))?
+    in_time(socket, get(socket, path)).await
 }
 
 /// Whether `POST path` is accepted.
 pub async fn post(socket: &Path, path: &str) -> Result<(), ClientError> {
     let request = Request::post(path).body(Full::default());
-    let accepted = timeout(ANSWER_TIMEOUT, send(socket, request)).await;
-    let accepted = accepted.map_err(|_| ClientError::Silent(socket.to_owned()))?;
-    accepted.map(drop)
+    in_time(socket, send(socket, request)).await.map(drop)
+}
+
+async fn in_time<A>(
+    socket: &Path,
+    answer: impl Future<Output = Result<A, ClientError>>,
+) -> Result<A, ClientError> {
+    let answer = timeout(ANSWER_TIMEOUT, answer).await;
+    answer.map_err(|_| ClientError::Silent(socket.to_owned()))?
 }
 
 async fn get(socket: &Path, path: &str) -> Result<Incoming, ClientError> {

@@ -8,25 +8,25 @@ use std::path::{Path, PathBuf};
 
 use pleg::model::wall_time::WallTime;
 
-/// How many stay.
-const MOST: usize = 10;
+/// How many bundles stay.
+const MAX_BUNDLES: usize = 10;
 
-/// How many bytes they may have together.
-const LARGEST: u64 = 50 << 20;
+/// How large they may be together.
+const MAX_TOTAL_BYTES: u64 = 50 << 20;
 
 /// What a bundle's name begins and ends with; in between is the time.
-const BEGIN: &str = "pleg-";
-const END: &str = ".json.gz";
+const PREFIX: &str = "pleg-";
+const SUFFIX: &str = ".json.gz";
 
 /// The place of a bundle that is made now, in a folder that only its owner reads.
 pub(super) fn place(directory: &Path, time: WallTime) -> io::Result<PathBuf> {
     let mut builder = DirBuilder::new();
     builder.recursive(true).mode(0o700).create(directory)?;
     let time = time.timestamp().strftime("%Y%m%dT%H%M%SZ");
-    Ok(directory.join(format!("{BEGIN}{time}{END}")))
+    Ok(directory.join(format!("{PREFIX}{time}{SUFFIX}")))
 }
 
-/// Takes away the oldest that are too many or too large.
+/// Removes the oldest bundles that exceed these limits.
 pub(super) fn prune(directory: &Path) -> io::Result<()> {
     let mut bundles = Vec::new();
     for entry in fs::read_dir(directory)? {
@@ -34,8 +34,8 @@ pub(super) fn prune(directory: &Path) -> io::Result<()> {
         let name = entry.file_name();
         let is_bundle = name
             .to_str()
-            .is_some_and(|name| name.starts_with(BEGIN) && name.ends_with(END));
-        // Of a link nothing is followed.
+            .is_some_and(|name| name.starts_with(PREFIX) && name.ends_with(SUFFIX));
+        // Symbolic links are not followed.
         let about = entry.metadata()?;
         if is_bundle && about.is_file() {
             bundles.push((name, about.len(), entry.path()));
@@ -46,7 +46,7 @@ pub(super) fn prune(directory: &Path) -> io::Result<()> {
     let mut total = 0;
     for (index, (_, size, path)) in bundles.iter().rev().enumerate() {
         total += size;
-        if index >= MOST || total > LARGEST {
+        if index >= MAX_BUNDLES || total > MAX_TOTAL_BYTES {
             fs::remove_file(path)?;
         }
     }
@@ -69,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_ten_stay_and_what_is_not_ours() {
+    fn the_newest_ten_stay_and_files_of_other_programs() {
         let directory = tempfile::tempdir().unwrap();
         let folder = directory.path().join("a/b");
         for minute in 10..25 {

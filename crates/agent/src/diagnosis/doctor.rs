@@ -12,16 +12,16 @@ use tokio::process::Command;
 use tokio::time::timeout;
 
 /// It ends within 30 seconds by itself; starting it may block on a sick machine.
-const LONGEST: Duration = Duration::from_secs(45);
+const DEADLINE: Duration = Duration::from_secs(45);
 
-/// No diagnosis is as long.
-const LONGEST_ANSWER: u64 = 4 << 20;
+/// No report is as large as this.
+const MAX_REPORT_BYTES: u64 = 4 << 20;
 
 /// How much of its standard error is kept: why it failed is at the end.
 const MAX_ERROR_BYTES: usize = 1 << 10;
 
-/// What a cause's id is made of: it becomes a label.
-const LONGEST_ID: usize = 64;
+/// No id of a cause is longer: it becomes a label of a metric.
+const MAX_ID_BYTES: usize = 64;
 
 pub(super) struct Doctor {
     program: OsString,
@@ -59,7 +59,7 @@ pub(super) enum SerialsLeft {
 pub(super) enum DoctorError {
     #[error("pleg doctor cannot be started: {0}")]
     NotStarted(#[source] std::io::Error),
-    #[error("pleg doctor has not ended within {}s", LONGEST.as_secs())]
+    #[error("pleg doctor has not ended within {}s", DEADLINE.as_secs())]
     TooLong,
     #[error("pleg doctor printed no diagnosis ({ended}): {}", pleg_text::escape::sentence(.printed))]
     NoDiagnosis {
@@ -106,21 +106,21 @@ impl Doctor {
         let all = async {
             let read = async {
                 match out {
-                    Some(out) => out.take(LONGEST_ANSWER).read_to_end(&mut printed).await,
+                    Some(out) => out.take(MAX_REPORT_BYTES).read_to_end(&mut printed).await,
                     None => Ok(0),
                 }
             };
             let (read, errors) = tokio::join!(read, end_of(errors));
-            // Only when it has ended is the bundle whole.
+            // The bundle is complete only when the process has ended.
             read.and(child.wait().await).map(|ended| (ended, errors))
         };
-        let ended = timeout(LONGEST, all)
+        let ended = timeout(DEADLINE, all)
             .await
             .map_err(|_| DoctorError::TooLong)?;
         let (ended, errors) = ended.map_err(DoctorError::Unreadable)?;
         let said = match serde_json::from_slice::<DoctorReport>(&printed) {
             Ok(said) if said.findings.iter().all(|found| is_id(&found.cause)) => return Ok(said),
-            Ok(_) => "a cause's id is none".to_owned(),
+            Ok(_) => "the id of a cause is not valid".to_owned(),
             Err(error) => error.to_string(),
         };
         let printed = if errors.is_empty() { said } else { errors };
@@ -143,12 +143,13 @@ async fn end_of(from: Option<impl AsyncRead + Unpin>) -> String {
 
 fn is_id(text: &str) -> bool {
     let is_part = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-';
-    (1..=LONGEST_ID).contains(&text.len()) && text.bytes().all(is_part)
+    (1..=MAX_ID_BYTES).contains(&text.len()) && text.bytes().all(is_part)
 }
 
 #[cfg(test)]
 mod tests {
     use std::fs::Permissions;
+    use std::io::ErrorKind;
     use std::os::unix::fs::PermissionsExt;
 
     use super::*;
@@ -171,7 +172,14 @@ mod tests {
             Path::new("/run/agent.sock"),
             rules,
         );
-        doctor.run(None).await
+        loop {
+            match doctor.run(None).await {
+                // Another test forks while the script is written, and holds it open until its exec.
+                Err(DoctorError::NotStarted(why))
+                    if why.kind() == ErrorKind::ExecutableFileBusy => {}
+                ended => return ended,
+            }
+        }
     }
 
     #[tokio::test]

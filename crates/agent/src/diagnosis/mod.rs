@@ -26,6 +26,7 @@ use tokio::time::{Instant, timeout};
 use self::doctor::{Doctor, DoctorReport, SerialsLeft};
 use self::occasions::{Occasion, Occasions};
 use self::statistics::GuardedStatistics;
+use crate::config::check_absolute;
 use crate::history::History;
 use crate::metrics::{Diagnosed, Metrics};
 use crate::reports::Reports;
@@ -39,8 +40,8 @@ mod statistics;
 
 pub use findings::Findings;
 
-/// What the disk for bundles may take before a diagnosis goes on without one.
-const DISK: Duration = Duration::from_secs(5);
+/// How long the disk may take before a diagnosis continues without a bundle.
+const DISK_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Whether and where what is diagnosed is kept. Without the section nothing is diagnosed.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
@@ -67,15 +68,9 @@ impl Default for DiagnosisConfig {
 impl DiagnosisConfig {
     /// Says what cannot work, in a sentence.
     pub(crate) fn check(&self) -> Result<(), String> {
-        let is_absolute = |(key, path): (&str, &PathBuf)| match path.is_absolute() {
-            true => Ok(()),
-            false => Err(format!(
-                "diagnosis.{key} is {path:?}: it must be an absolute path"
-            )),
-        };
-        let rules = self.rules.iter().map(|path| ("rules", path));
-        let mut paths = std::iter::once(("directory", &self.directory)).chain(rules);
-        paths.try_for_each(is_absolute)
+        check_absolute("diagnosis.directory", &self.directory)?;
+        let mut rules = self.rules.iter();
+        rules.try_for_each(|folder| check_absolute("diagnosis.rules", folder))
     }
 }
 
@@ -229,7 +224,7 @@ impl Diagnosis {
     async fn place(&self, time: WallTime) -> Option<PathBuf> {
         let directory = self.config.directory.clone();
         let made = spawn_blocking(move || bundles::place(&directory, time));
-        match timeout(DISK, made).await {
+        match timeout(DISK_TIMEOUT, made).await {
             Ok(Ok(Ok(place))) => Some(place),
             Ok(Ok(Err(error))) => {
                 let directory = self.config.directory.display();
@@ -243,7 +238,7 @@ impl Diagnosis {
         }
     }
 
-    /// Takes away what is too much; gives the bundle if it is there.
+    /// Removes old bundles. Returns the new one, if it was written.
     async fn keep_bundle(&self, place: Option<PathBuf>) -> Option<PathBuf> {
         let place = place?;
         let directory = self.config.directory.clone();
@@ -253,7 +248,7 @@ impl Diagnosis {
             }
             place.is_file().then_some(place)
         });
-        timeout(DISK, kept).await.ok()?.ok()?
+        timeout(DISK_TIMEOUT, kept).await.ok()?.ok()?
     }
 }
 

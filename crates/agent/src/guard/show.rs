@@ -36,12 +36,8 @@ impl View {
             report.kubelet_view = view;
         }
         let health = &mut report.health;
-        if let Some((reason, since)) = reason_of(self.phase)
-            && overrules(reason, health.state, health.reason)
-        {
-            health.message = message(reason, health.state, &health.message);
-            health.state = HealthState::Degraded;
-            health.reason = reason;
+        let (state, reason) = (&mut health.state, &mut health.reason);
+        if let Some(since) = self.overrule(state, reason, &mut health.message) {
             health.since = now.back_at(since).wall;
         }
         report.guard = self.status(&report.stuck, now.instant);
@@ -54,13 +50,23 @@ impl View {
         for call in &mut health.stuck {
             name(call, self);
         }
-        if let Some((reason, _)) = reason_of(self.phase)
-            && overrules(reason, health.state, health.reason)
-        {
-            health.message = message(reason, health.state, &health.message);
-            health.state = HealthState::Degraded;
-            health.reason = reason;
-        }
+        self.overrule(&mut health.state, &mut health.reason, &mut health.message);
+    }
+
+    /// Makes the node Degraded if what the guard does takes the place of what our relisting has found.
+    /// Returns since when the guard does it.
+    fn overrule(
+        &self,
+        state: &mut HealthState,
+        found: &mut Reason,
+        text: &mut String,
+    ) -> Option<Instant> {
+        let (reason, since) = reason_of(self.phase)?;
+        overrules(reason, *state, *found).then(|| {
+            *text = message(reason, *state, text);
+            (*state, *found) = (HealthState::Degraded, reason);
+            since
+        })
     }
 
     /// The same of a guard that has not responded since then: a kubelet behind it is not answered.
@@ -296,7 +302,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn only_who_relisted_until_the_fault_and_still_asks_is_a_kubelet_behind_the_guard() {
+    async fn only_a_client_that_relisted_until_the_fault_and_still_lists_is_a_kubelet() {
         let start = Instant::now();
         let at = |seconds| start + Duration::from_secs(seconds);
         let report = |listed: Option<u64>, asked: Option<u64>| View {

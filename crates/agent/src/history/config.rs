@@ -10,6 +10,7 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{Error, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
+use crate::config::check_absolute;
 use crate::history_directory;
 
 /// Less would hold nothing of a large node.
@@ -21,9 +22,9 @@ const MAX_BYTES: u64 = 1 << 40;
 /// Whether a history is recorded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HistoryConfig {
-    /// It is not.
+    /// No.
     Off,
-    /// It is, there.
+    /// Yes, in this directory.
     On(HistoryFolder),
 }
 
@@ -71,12 +72,7 @@ impl HistoryConfig {
         let Self::On(folder) = self else {
             return Ok(());
         };
-        if !folder.directory.is_absolute() {
-            return Err(format!(
-                "history.directory is {:?}: it must be an absolute path",
-                folder.directory
-            ));
-        }
+        check_absolute("history.directory", &folder.directory)?;
         if !(MIN_BYTES..=MAX_BYTES).contains(&folder.max_bytes) {
             return Err(format!(
                 "history.maxBytes must be between {MIN_BYTES} and {MAX_BYTES}"

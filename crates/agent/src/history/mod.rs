@@ -34,10 +34,10 @@ pub use config::{HistoryConfig, HistoryFolder};
 
 /// How often all pods are recorded, besides at the beginning of a segment: events do not contain
 /// all fields of a pod.
-const PODS: Duration = Duration::from_secs(3600);
+const PODS_PERIOD: Duration = Duration::from_secs(3600);
 
 /// How often the times of lists are recorded.
-const LISTS: Duration = Duration::from_secs(60);
+const LISTS_PERIOD: Duration = Duration::from_secs(60);
 
 /// The recorder, and where it gets its figures from.
 pub(crate) struct History {
@@ -181,7 +181,7 @@ impl<'a> Feed<'a> {
         if recorder.take_pods_request() {
             self.pods = None;
         }
-        if is_known && self.pods.is_none_or(|last| now >= last + PODS) {
+        if is_known && self.pods.is_none_or(|last| now >= last + PODS_PERIOD) {
             self.pods = Some(now);
             self.history.record(Recorded::Pods(self.agent.pods()));
         }
@@ -189,7 +189,7 @@ impl<'a> Feed<'a> {
             let time = system_clock()();
             recorder.record(&Entry::status(time, report.clone()));
         }
-        if now >= self.lists + LISTS {
+        if now >= self.lists + LISTS_PERIOD {
             self.lists = now;
             let lists = self.agent.metrics.take_lists();
             if !lists.is_empty() {

@@ -18,11 +18,11 @@ use pleg::model::id::{HostId, Id, Owner, PodRef};
 use serde::Deserialize;
 
 /// A specification is some ten kilobytes long.
-const LONGEST: u64 = 1 << 20;
+const MAX_BYTES: u64 = 1 << 20;
 
 /// How many specifications are read at a time. A list hangs for longer than a second, so an id that
 /// is not named the first time is named the next time.
-const MOST: usize = 200;
+const MAX_READS: usize = 200;
 
 /// Where a specification is below an id's directory.
 const PLACES: [&str; 2] = ["config.json", "userdata/config.json"];
@@ -57,7 +57,7 @@ impl Owners {
     /// These ids with the owners that these directories show. May block.
     pub(super) fn name(&mut self, ids: Vec<Id>, directories: &[PathBuf]) -> Vec<HostId> {
         let before = std::mem::take(&mut self.known);
-        let mut left = MOST;
+        let mut left = MAX_READS;
         let named = ids.into_iter().map(|id| {
             let owner = match before.get(&id) {
                 Some(owner) => owner.clone(),
@@ -87,7 +87,7 @@ fn read(path: &Path) -> Option<String> {
     }
     let mut text = String::new();
     let file = File::open(path).ok()?;
-    file.take(LONGEST).read_to_string(&mut text).ok()?;
+    file.take(MAX_BYTES).read_to_string(&mut text).ok()?;
     Some(text)
 }
 

@@ -24,17 +24,17 @@ use pleg::out::coverage::PassKind;
 use serde::{Deserialize, Serialize};
 use tokio::time::sleep;
 
-/// A node has some hundred containers; what is longer than this is none of ours.
-const LONGEST: u64 = 16 << 20;
+/// A longer file is not one of ours: a node has some hundred containers.
+const MAX_BYTES: u64 = 16 << 20;
 
 /// The statuses of this many ids are requested in a hundred seconds.
-const MOST: usize = 20_000;
+const MAX_IDS: usize = 20_000;
 
 /// How often at most the agent checks whether the ids have changed.
-const PERIOD: Duration = Duration::from_secs(10);
+const CHECK_PERIOD: Duration = Duration::from_secs(10);
 
 /// The time until the first check, before any ids were saved.
-const FIRST: Duration = Duration::from_millis(500);
+const FIRST_CHECK: Duration = Duration::from_millis(500);
 
 /// How long the disk may take.
 const DEADLINE: Duration = Duration::from_secs(30);
@@ -67,7 +67,7 @@ impl SavedSet {
     pub fn ids(&self) -> Vec<Id> {
         match self.read() {
             Ok(saved) if saved.endpoint == self.endpoint => {
-                saved.ids.into_iter().take(MOST).collect()
+                saved.ids.into_iter().take(MAX_IDS).collect()
             }
             Ok(_) => Vec::new(),
             Err(error) => {
@@ -84,7 +84,7 @@ impl SavedSet {
         }
         let mut text = String::new();
         File::open(&self.path)?
-            .take(LONGEST)
+            .take(MAX_BYTES)
             .read_to_string(&mut text)?;
         Ok(serde_json::from_str(&text)?)
     }
@@ -109,7 +109,12 @@ impl SavedSet {
         let mut said = false;
         let mut cache = pleg.cache().clone();
         loop {
-            sleep(if kept.is_empty() { FIRST } else { PERIOD }).await;
+            sleep(if kept.is_empty() {
+                FIRST_CHECK
+            } else {
+                CHECK_PERIOD
+            })
+            .await;
             cache.changed().await?;
             // What cannot be listed is known in part, which is no reason to forget.
             if pleg.status().await?.relist.last_kind != Some(PassKind::List) {
@@ -150,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_saved_is_read_by_who_watches_the_same_runtime() {
+    fn what_was_saved_is_read_by_an_agent_of_the_same_runtime() {
         let folder = tempfile::tempdir().unwrap();
         let set = |socket: &str| SavedSet::new(&Endpoint::new(socket), folder.path());
         let ids = BTreeSet::from(["a".into(), "b".into()]);
@@ -162,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_saved_set_is_none() {
+    fn a_file_that_is_no_saved_set_has_no_ids() {
         let folder = tempfile::tempdir().unwrap();
         let set = SavedSet::new(&Endpoint::new("/x.sock"), folder.path());
         for text in ["", "{", "[1]", "\0\0"] {

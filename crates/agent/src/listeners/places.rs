@@ -21,11 +21,11 @@ use tokio::sync::Notify;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-/// How long a connection may take to send its request when others wait.
-const ASKING: Duration = Duration::from_millis(50);
+/// How long a connection may take to send its request while others wait.
+const REQUEST_TIME: Duration = Duration::from_millis(50);
 
-/// How long an answer may take to be read when others wait.
-const ANSWERING: Duration = Duration::from_millis(200);
+/// How long a client may take to read its answer while others wait.
+const ANSWER_TIME: Duration = Duration::from_millis(200);
 
 /// What a connection does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -150,8 +150,8 @@ impl State {
     /// When it has to leave if another connection waits; `None` for never.
     fn time_is_up_at(&self) -> Option<Instant> {
         match self.stage {
-            Stage::Asking => Some(self.since + ASKING),
-            Stage::Answering => Some(self.since + ANSWERING),
+            Stage::Asking => Some(self.since + REQUEST_TIME),
+            Stage::Answering => Some(self.since + ANSWER_TIME),
             Stage::Endless => None,
         }
     }

@@ -34,13 +34,13 @@ use super::places::{Place, Places, Stage};
 pub const MAX_CONNECTIONS: usize = 256;
 
 /// How long a client may take to send its request.
-const HEADER: Duration = Duration::from_secs(5);
+const HEADER_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// How long a connection may last in all, unless its answer is [`Endless`].
-const LIFETIME: Duration = Duration::from_secs(30);
+const CONNECTION_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// How much of a request or an answer is kept for a connection; the kernel keeps the rest.
-const BUFFER: usize = 16 << 10;
+const BUFFER_BYTES: usize = 16 << 10;
 
 /// Marks, as an extension, an answer that goes on for as long as it is read. The handler that gives
 /// such answers limits their number to less than the number of places.
@@ -85,12 +85,12 @@ async fn converse(stream: impl AsyncRead + AsyncWrite + Unpin, router: Router, p
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())
-        .header_read_timeout(HEADER)
+        .header_read_timeout(HEADER_TIMEOUT)
         .keep_alive(false)
-        .max_buf_size(BUFFER)
+        .max_buf_size(BUFFER_BYTES)
         .serve_connection(TokioIo::new(stream), service);
     let mut connection = pin!(connection);
-    let ended = match timeout(LIFETIME, &mut connection).await {
+    let ended = match timeout(CONNECTION_TIMEOUT, &mut connection).await {
         Ok(ended) => ended,
         Err(_) if endless.load(Ordering::Relaxed) => connection.await,
         Err(_) => return tracing::debug!("dropped a client that did not read its answer"),

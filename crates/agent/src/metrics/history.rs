@@ -1,10 +1,9 @@
 //! How much history was recorded. Where none is, there are no such figures.
 
-use prometheus::{
-    IntCounter, IntGauge, Registry, opts, register_int_counter_with_registry,
-    register_int_gauge_with_registry,
-};
+use prometheus::{IntCounter, IntGauge, Registry};
 use recorder::Written;
+
+use super::register::Register;
 
 /// What `/metrics` shows of the history.
 #[derive(Clone, Debug)]
@@ -16,28 +15,20 @@ pub struct HistoryFigures {
 
 impl HistoryFigures {
     pub(super) fn register(registry: &Registry) -> prometheus::Result<Self> {
+        let register = Register(registry);
         Ok(Self {
-            bytes: register_int_gauge_with_registry!(
-                opts!(
-                    "pleg_history_bytes",
-                    "Size of the recorded history on disk."
-                ),
-                registry
+            bytes: register.int_gauge(
+                "pleg_history_bytes",
+                "Size of the recorded history on disk.",
             )?,
-            written: register_int_counter_with_registry!(
-                opts!(
-                    "pleg_history_written_total",
-                    "Entries that were written to the history."
-                ),
-                registry
+            written: register.counter(
+                "pleg_history_written_total",
+                "Entries that were written to the history.",
             )?,
-            lost: register_int_counter_with_registry!(
-                opts!(
-                    "pleg_history_lost_total",
-                    "Entries that were not written to the history, because the disk was full, too \
-                     slow or failed."
-                ),
-                registry
+            lost: register.counter(
+                "pleg_history_lost_total",
+                "Entries that were not written to the history, because the disk was full, too \
+                     slow or failed.",
             )?,
         })
     }

@@ -4,14 +4,9 @@
 use pleg::model::listed::ContainerState;
 use pleg::model::snapshot::Counts;
 use pleg::model::wall_time::WallTime;
-use prometheus::{
-    Gauge, Histogram, IntCounter, IntGauge, IntGaugeVec, Registry, histogram_opts, opts,
-    register_gauge_with_registry, register_histogram_vec_with_registry,
-    register_histogram_with_registry, register_int_counter_vec_with_registry,
-    register_int_counter_with_registry, register_int_gauge_vec_with_registry,
-    register_int_gauge_with_registry,
-};
+use prometheus::{Gauge, Histogram, IntCounter, IntGauge, IntGaugeVec, Registry};
 
+use super::register::Register;
 use super::{Operations, operation_buckets};
 
 pub(super) struct Kubelet {
@@ -32,92 +27,69 @@ pub(super) struct Kubelet {
 
 impl Kubelet {
     pub(super) fn new(registry: &Registry) -> prometheus::Result<Self> {
-        let histogram = |name: &str, help: &str| {
-            register_histogram_with_registry!(histogram_opts!(name, help), registry)
-        };
-        let counter = |name: &str, help: &str| {
-            register_int_counter_with_registry!(opts!(name, help), registry)
-        };
-        let running_containers = register_int_gauge_vec_with_registry!(
-            opts!(
-                "kubelet_running_containers",
-                "[ALPHA] Number of containers currently running"
-            ),
+        let register = Register(registry);
+        let running_containers = register.int_gauges(
+            "kubelet_running_containers",
+            "[ALPHA] Number of containers currently running",
             &["container_state"],
-            registry
         )?;
         for state in ContainerState::ALL {
             running_containers.with_label_values(&[state.as_str()]);
         }
         Ok(Self {
-            stream_errors: counter(
+            stream_errors: register.counter(
                 "kubelet_evented_pleg_connection_error_count",
                 "[ALPHA] The number of errors encountered during the establishment of streaming connection with the CRI runtime.",
             )?,
-            stream_opened: counter(
+            stream_opened: register.counter(
                 "kubelet_evented_pleg_connection_success_count",
                 "[ALPHA] The number of times a streaming client was obtained to receive CRI Events.",
             )?,
-            stream_latency: histogram(
+            stream_latency: register.histogram(
                 "kubelet_evented_pleg_connection_latency_seconds",
                 "[ALPHA] The latency of streaming connection with the CRI runtime, measured in seconds.",
             )?,
-            relist_duration: histogram(
+            relist_duration: register.histogram(
                 "kubelet_pleg_relist_duration_seconds",
                 "[ALPHA] Duration in seconds for relisting pods in PLEG.",
             )?,
-            relist_interval: histogram(
+            relist_interval: register.histogram(
                 "kubelet_pleg_relist_interval_seconds",
                 "[ALPHA] Interval in seconds between relisting in PLEG.",
             )?,
-            pod_relist_duration: histogram(
+            pod_relist_duration: register.histogram(
                 "kubelet_pleg_pod_relist_duration_seconds",
                 "[ALPHA] Duration in seconds for relisting a single pod in PLEG.",
             )?,
-            discarded: counter(
+            discarded: register.counter(
                 "kubelet_pleg_discard_events",
                 "[ALPHA] The number of discard events in PLEG.",
             )?,
-            last_seen: register_gauge_with_registry!(
-                opts!(
-                    "kubelet_pleg_last_seen_seconds",
-                    "[ALPHA] Timestamp in seconds when PLEG was last seen active."
-                ),
-                registry
+            last_seen: register.gauge(
+                "kubelet_pleg_last_seen_seconds",
+                "[ALPHA] Timestamp in seconds when PLEG was last seen active.",
             )?,
-            running_pods: register_int_gauge_with_registry!(
-                opts!(
-                    "kubelet_running_pods",
-                    "[ALPHA] Number of pods that have a running pod sandbox"
-                ),
-                registry
+            running_pods: register.int_gauge(
+                "kubelet_running_pods",
+                "[ALPHA] Number of pods that have a running pod sandbox",
             )?,
             running_containers,
             operations: Operations {
-                total: register_int_counter_vec_with_registry!(
-                    opts!(
-                        "kubelet_runtime_operations_total",
-                        "[ALPHA] Cumulative number of runtime operations by operation type."
-                    ),
+                total: register.counters(
+                    "kubelet_runtime_operations_total",
+                    "[ALPHA] Cumulative number of runtime operations by operation type.",
                     &["operation_type"],
-                    registry
                 )?,
-                errors: register_int_counter_vec_with_registry!(
-                    opts!(
-                        "kubelet_runtime_operations_errors_total",
-                        "[ALPHA] Cumulative number of runtime operation errors by operation type."
-                    ),
+                errors: register.counters(
+                    "kubelet_runtime_operations_errors_total",
+                    "[ALPHA] Cumulative number of runtime operation errors by operation type.",
                     &["operation_type"],
-                    registry
                 )?,
-                duration: register_histogram_vec_with_registry!(
-                    histogram_opts!(
-                        "kubelet_runtime_operations_duration_seconds",
-                        "[ALPHA] Duration in seconds of runtime operations. Broken down by operation type.",
-                        operation_buckets()?
-                    ),
+                duration: register.histograms(
+                    "kubelet_runtime_operations_duration_seconds",
+                    "[ALPHA] Duration in seconds of runtime operations. Broken down by operation type.",
+                    operation_buckets()?,
                     &["operation_type"],
-                    registry
                 )?,
             },
         })

@@ -21,6 +21,7 @@ mod guard_added;
 mod history;
 mod kubelet;
 mod own;
+mod register;
 
 pub(crate) use diagnosed::Diagnosed;
 pub use history::HistoryFigures;

@@ -9,13 +9,11 @@ use pleg::out::status_report::{GuardMode, StatusReport};
 use pleg::runtime::{CALLS, Rpc};
 use prometheus::{
     Gauge, GaugeVec, Histogram, HistogramVec, IntCounter, IntCounterVec, IntGauge, IntGaugeVec,
-    Registry, histogram_opts, opts, register_gauge_vec_with_registry, register_gauge_with_registry,
-    register_histogram_vec_with_registry, register_histogram_with_registry,
-    register_int_counter_vec_with_registry, register_int_counter_with_registry,
-    register_int_gauge_vec_with_registry, register_int_gauge_with_registry,
+    Registry,
 };
 
 use super::diagnosed::Diagnosed;
+use super::register::Register;
 use super::{Operations, operation_buckets};
 
 /// From a millisecond, where an event of a healthy runtime arrives, to a list's time-out.
@@ -72,198 +70,136 @@ pub(super) struct Own {
 
 impl Own {
     pub(super) fn new(registry: &Registry) -> prometheus::Result<Self> {
-        let events = register_int_counter_vec_with_registry!(
-            opts!("pleg_events_total", "Lifecycle events reported, by type."),
+        let register = Register(registry);
+        let events = register.counters(
+            "pleg_events_total",
+            "Lifecycle events reported, by type.",
             &["type"],
-            registry
         )?;
         for event_type in EventType::ALL {
             events.with_label_values(&[event_type.as_str()]);
         }
-        register_int_gauge_vec_with_registry!(
-            opts!("pleg_build_info", "1, with the version of pleg."),
-            &["version"],
-            registry
-        )?
-        .with_label_values(&[env!("CARGO_PKG_VERSION")])
-        .set(1);
-        let diagnoses = register_int_counter_vec_with_registry!(
-            opts!("pleg_diagnoses_total", "Diagnoses of the node, by result."),
+        register
+            .int_gauges(
+                "pleg_build_info",
+                "1, with the version of pleg.",
+                &["version"],
+            )?
+            .with_label_values(&[env!("CARGO_PKG_VERSION")])
+            .set(1);
+        let diagnoses = register.counters(
+            "pleg_diagnoses_total",
+            "Diagnoses of the node, by result.",
             &["result"],
-            registry
         )?;
         for how in Diagnosed::ALL {
             diagnoses.with_label_values(&[how.as_str()]);
         }
         let own = Self {
             diagnoses,
-            finding: register_int_gauge_vec_with_registry!(
-                opts!(
-                    "pleg_finding",
-                    "1 for each cause that diagnoses of the node have found: of the current problem \
-                     (kind=\"trouble\"), or of a possible future problem (kind=\"warning\")."
-                ),
+            finding: register.int_gauges(
+                "pleg_finding",
+                "1 for each cause that diagnoses of the node have found: of the current problem \
+                 (kind=\"trouble\"), or of a possible future problem (kind=\"warning\").",
                 &["cause", "kind"],
-                registry
             )?,
             events,
-            relist_duration: register_histogram_with_registry!(
-                histogram_opts!(
-                    "pleg_relist_duration_seconds",
-                    "From asking for the lists to the last inspection of what had changed."
-                ),
-                registry
+            relist_duration: register.histogram(
+                "pleg_relist_duration_seconds",
+                "From asking for the lists to the last inspection of what had changed.",
             )?,
-            last_seen: register_gauge_with_registry!(
-                opts!(
-                    "pleg_last_seen_seconds",
-                    "When all pods were last seen, in Unix time."
-                ),
-                registry
+            last_seen: register.gauge(
+                "pleg_last_seen_seconds",
+                "When all pods were last seen, in Unix time.",
             )?,
-            conflated: register_int_counter_with_registry!(
-                opts!(
-                    "pleg_conflated_events_total",
-                    "Events that were not kept apart for a slow subscriber."
-                ),
-                registry
+            conflated: register.counter(
+                "pleg_conflated_events_total",
+                "Events that were not kept apart for a slow subscriber.",
             )?,
-            event_latency: register_histogram_vec_with_registry!(
-                histogram_opts!(
-                    "pleg_event_latency_seconds",
-                    "From the runtime's own time of a start or death to its event.",
-                    LATENCY_BUCKETS.to_vec()
-                ),
+            event_latency: register.histograms(
+                "pleg_event_latency_seconds",
+                "From the runtime's own time of a start or death to its event.",
+                LATENCY_BUCKETS.to_vec(),
                 &["source"],
-                registry
             )?,
-            list_bytes: register_int_gauge_vec_with_registry!(
-                opts!(
-                    "pleg_list_response_bytes",
-                    "Size of the last list answer; a kubelet takes up to 16777216."
-                ),
+            list_bytes: register.int_gauges(
+                "pleg_list_response_bytes",
+                "Size of the last list answer; a kubelet takes up to 16777216.",
                 &["operation_type"],
-                registry
             )?,
-            health: register_int_gauge_vec_with_registry!(
-                opts!("pleg_health", "1 for the current state."),
-                &["state"],
-                registry
-            )?,
-            inflight: register_gauge_vec_with_registry!(
-                opts!(
-                    "pleg_inflight_seconds",
-                    "Age of the oldest call that has not been answered; 0 if there is none."
-                ),
+            health: register.int_gauges("pleg_health", "1 for the current state.", &["state"])?,
+            inflight: register.gauges(
+                "pleg_inflight_seconds",
+                "Age of the oldest call that has not been answered; 0 if there is none.",
                 &["operation_type"],
-                registry
             )?,
-            stuck: register_int_gauge_vec_with_registry!(
-                opts!("pleg_stuck", "Stuck calls."),
-                &["operation_type"],
-                registry
-            )?,
-            systemd_cookie_overflow: register_gauge_vec_with_registry!(
-                opts!(
-                    "pleg_systemd_cookie_overflow_seconds",
-                    "When systemd will have used its last serial number on the system bus, in Unix \
-                     time, at the rate of the last diagnosis; absent if it can go on after that."
-                ),
+            stuck: register.int_gauges("pleg_stuck", "Stuck calls.", &["operation_type"])?,
+            systemd_cookie_overflow: register.gauges(
+                "pleg_systemd_cookie_overflow_seconds",
+                "When systemd will have used its last serial number on the system bus, in Unix \
+                 time, at the rate of the last diagnosis; absent if it can go on after that.",
                 &[],
-                registry
             )?,
-            guard_mode: register_int_gauge_vec_with_registry!(
-                opts!(
-                    "pleg_guard_mode",
-                    "1 for what the guard does; off if there is none."
-                ),
+            guard_mode: register.int_gauges(
+                "pleg_guard_mode",
+                "1 for what the guard does; off if there is none.",
                 &["mode"],
-                registry
             )?,
-            guarding: register_int_gauge_with_registry!(
-                opts!(
-                    "pleg_guard_guarding",
-                    "1 while lists are answered in place of the runtime."
-                ),
-                registry
+            guarding: register.int_gauge(
+                "pleg_guard_guarding",
+                "1 while lists are answered in place of the runtime.",
             )?,
-            guard_unresponsive: register_int_gauge_with_registry!(
-                opts!(
-                    "pleg_guard_unresponsive",
-                    "1 while there is a guard that does not respond."
-                ),
-                registry
+            guard_unresponsive: register.int_gauge(
+                "pleg_guard_unresponsive",
+                "1 while there is a guard that does not respond.",
             )?,
-            guard_idle: register_gauge_vec_with_registry!(
-                opts!(
-                    "pleg_guard_idle_seconds",
-                    "How long ago a client last asked the guard for both lists; absent without a guard."
-                ),
+            guard_idle: register.gauges(
+                "pleg_guard_idle_seconds",
+                "How long ago a client last asked the guard for both lists; absent without a \
+                 guard.",
                 &[],
-                registry
             )?,
-            guard_answers: register_int_counter_vec_with_registry!(
-                opts!(
-                    "pleg_guard_answers_total",
-                    "Calls that the guard answered in place of the runtime."
-                ),
+            guard_answers: register.counters(
+                "pleg_guard_answers_total",
+                "Calls that the guard answered in place of the runtime.",
                 &["operation_type"],
-                registry
             )?,
-            guard_completed: register_int_counter_vec_with_registry!(
-                opts!(
-                    "pleg_guard_completed_total",
-                    "Changes that were proved to be done while their answers were held up."
-                ),
+            guard_completed: register.counters(
+                "pleg_guard_completed_total",
+                "Changes that were proved to be done while their answers were held up.",
                 &["operation_type"],
-                registry
             )?,
-            guard_differences: register_int_counter_with_registry!(
-                opts!(
-                    "pleg_guard_differences_total",
-                    "Entries of lists that the guard would have answered differently from the runtime."
-                ),
-                registry
+            guard_differences: register.counter(
+                "pleg_guard_differences_total",
+                "Entries of lists that the guard would have answered differently from the runtime.",
             )?,
-            guard_refused: register_int_counter_vec_with_registry!(
-                opts!(
-                    "pleg_guard_refused_total",
-                    "Changes that were refused because an earlier one of the same id is overdue."
-                ),
+            guard_refused: register.counters(
+                "pleg_guard_refused_total",
+                "Changes that were refused because an earlier one of the same id is overdue.",
                 &["operation_type"],
-                registry
             )?,
-            notready_in: register_gauge_vec_with_registry!(
-                opts!(
-                    "pleg_kubelet_notready_in_seconds",
-                    "Seconds until a kubelet's Ready condition becomes False if nothing changes; \
-                     absent if no problem is expected."
-                ),
+            notready_in: register.gauges(
+                "pleg_kubelet_notready_in_seconds",
+                "Seconds until a kubelet's Ready condition becomes False if nothing changes; \
+                 absent if no problem is expected.",
                 &[],
-                registry
             )?,
             operations: Operations {
-                total: register_int_counter_vec_with_registry!(
-                    opts!("pleg_runtime_operations_total", "Calls to the runtime."),
+                total: register.counters(
+                    "pleg_runtime_operations_total",
+                    "Calls to the runtime.",
                     &["operation_type"],
-                    registry
                 )?,
-                errors: register_int_counter_vec_with_registry!(
-                    opts!(
-                        "pleg_runtime_operations_errors_total",
-                        "Calls to the runtime that failed."
-                    ),
+                errors: register.counters(
+                    "pleg_runtime_operations_errors_total",
+                    "Calls to the runtime that failed.",
                     &["operation_type"],
-                    registry
                 )?,
-                duration: register_histogram_vec_with_registry!(
-                    histogram_opts!(
-                        "pleg_runtime_operations_duration_seconds",
-                        "How long answered calls to the runtime took.",
-                        operation_buckets()?
-                    ),
+                duration: register.histograms(
+                    "pleg_runtime_operations_duration_seconds",
+                    "How long answered calls to the runtime took.",
+                    operation_buckets()?,
                     &["operation_type"],
-                    registry
                 )?,
             },
         };

@@ -1,7 +1,7 @@
 //! The processes of containers, and their keepers: the shim or conmon that has started a process, and
 //! reports its exit.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use super::Symptom;
@@ -10,94 +10,147 @@ use super::scan::{LiveProcess, Processes};
 /// A symptom that ends sooner is none. A killed process normally ends within milliseconds.
 const LASTS: Duration = Duration::from_secs(15);
 
+/// Which processes are read, besides those that showed a symptom when they were last read.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Extent {
+    /// No others.
+    #[default]
+    Symptoms,
+    /// All keepers, and the containers that may have been stopped since their keeper was last read.
+    Keepers,
+    /// All.
+    All,
+}
+
 #[derive(Debug, Default)]
 pub(super) struct Containers {
-    known: BTreeMap<u32, Known>,
+    keepers: BTreeMap<u32, Keeper>,
+    kept: BTreeMap<u32, Kept>,
 }
 
 #[derive(Debug)]
-struct Known {
+struct Keeper {
+    readings: Readings,
+    /// Of a shim, which waits for the runc by which it stops a container. `None` of a conmon: it shows no
+    /// stop of its container.
+    child_faults: Option<u64>,
+}
+
+#[derive(Debug)]
+struct Kept {
+    readings: Readings,
+    keeper: u32,
+}
+
+/// What the readings of a process have shown.
+#[derive(Debug)]
+struct Readings {
     started: Duration,
-    role: Role,
     /// Since when each reading has shown a symptom.
     since: Option<Duration>,
     has_symptom: bool,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Role {
-    Keeper,
-    Kept,
-}
-
 impl Containers {
     /// Adds a shim or conmon.
-    pub(super) fn add_keeper(&mut self, pid: u32, process: &LiveProcess) {
-        self.add(pid, Role::Keeper, process);
+    pub(super) fn add_keeper(&mut self, pid: u32, process: &LiveProcess, now: Duration) {
+        let known = self.keepers.get(&pid);
+        if known.is_none_or(|known| known.readings.started != process.started) {
+            let keeper = Keeper {
+                readings: Readings::new(process, process.is_stopped, now),
+                child_faults: child_faults(process),
+            };
+            self.keepers.insert(pid, keeper);
+        }
     }
 
     /// Adds a process if a known keeper has started it.
-    pub(super) fn add_kept(&mut self, pid: u32, process: &LiveProcess) {
-        if self.is_keeper(process.parent) {
-            self.add(pid, Role::Kept, process);
-        }
-    }
-
-    fn add(&mut self, pid: u32, role: Role, process: &LiveProcess) {
-        let is_known = |known: &Known| known.started == process.started;
-        if !self.known.get(&pid).is_some_and(is_known) {
-            let known = Known {
-                started: process.started,
-                role,
-                since: None,
-                has_symptom: false,
+    pub(super) fn add_kept(&mut self, pid: u32, process: &LiveProcess, now: Duration) {
+        let known = self.kept.get(&pid);
+        if self.keepers.contains_key(&process.parent)
+            && known.is_none_or(|known| known.readings.started != process.started)
+        {
+            let kept = Kept {
+                readings: Readings::new(process, process.is_ending, now),
+                keeper: process.parent,
             };
-            self.known.insert(pid, known);
+            self.kept.insert(pid, kept);
         }
     }
 
-    fn is_keeper(&self, pid: u32) -> bool {
-        let known = self.known.get(&pid);
-        known.is_some_and(|known| known.role == Role::Keeper)
-    }
-
-    /// Reads `all` processes, or those that showed a symptom when they were last read.
-    pub(super) fn judge(&mut self, all: bool, now: Duration, processes: &impl Processes) {
-        let known = self.known.iter();
-        let read = known.filter(|(_, known)| all || known.since.is_some());
-        let read: Vec<_> = read
-            .map(|(pid, _)| (*pid, processes.live_process(*pid)))
-            .collect();
-        // First those that have ended: a keeper among them is none any more.
-        for (pid, live) in &read {
-            let started = live.as_ref().map(|live| live.started);
-            if self.known.get(pid).map(|known| known.started) != started {
-                self.known.remove(pid);
+    pub(super) fn judge(&mut self, extent: Extent, now: Duration, processes: &impl Processes) {
+        let mut may_have_stopped = BTreeSet::new();
+        self.keepers.retain(|pid, keeper| {
+            if extent < Extent::Keepers && keeper.readings.since.is_none() {
+                return true;
             }
-        }
-        for (pid, live) in read {
-            let Some((role, live)) = self.known.get(&pid).map(|it| it.role).zip(live) else {
-                continue;
+            let Some(live) = keeper.readings.read(*pid, processes) else {
+                return false;
             };
-            let shows_symptom = match role {
-                Role::Keeper => live.is_stopped,
-                Role::Kept => live.is_ending || !self.is_keeper(live.parent),
-            };
-            if let Some(known) = self.known.get_mut(&pid) {
-                known.since = shows_symptom.then(|| known.since.unwrap_or(now));
-                known.has_symptom = known.since.is_some_and(|since| now >= since + LASTS);
+            keeper.readings.add(live.is_stopped, now);
+            let child_faults = child_faults(&live);
+            if child_faults.is_none() || child_faults != keeper.child_faults {
+                may_have_stopped.insert(*pid);
             }
-        }
+            keeper.child_faults = child_faults;
+            true
+        });
+        self.kept.retain(|pid, kept| {
+            let has_keeper = |pid: &u32| self.keepers.contains_key(pid);
+            let is_read = extent == Extent::All
+                || kept.readings.since.is_some()
+                || may_have_stopped.contains(&kept.keeper)
+                || !has_keeper(&kept.keeper);
+            if !is_read {
+                return true;
+            }
+            let live = kept.readings.read(*pid, processes);
+            if let Some(live) = &live {
+                let shows_symptom = live.is_ending || !has_keeper(&live.parent);
+                kept.readings.add(shows_symptom, now);
+            }
+            live.is_some()
+        });
     }
 
     pub(super) fn symptoms(&self) -> impl Iterator<Item = Symptom> {
-        let known = self.known.iter().filter(|(_, known)| known.has_symptom);
-        known.map(|(pid, known)| Symptom::Process {
-            pid: *pid,
-            started: known.started,
-        })
+        let keepers = self.keepers.iter().map(|(pid, it)| (pid, &it.readings));
+        let kept = self.kept.iter().map(|(pid, it)| (pid, &it.readings));
+        let all = keepers.chain(kept);
+        all.filter(|(_, it)| it.has_symptom)
+            .map(|(pid, it)| Symptom::Process {
+                pid: *pid,
+                started: it.started,
+            })
     }
 }
+
+/// [`Keeper::child_faults`].
+fn child_faults(keeper: &LiveProcess) -> Option<u64> {
+    (keeper.name != "conmon").then_some(keeper.child_faults)
+}
+
+impl Readings {
+    fn new(process: &LiveProcess, shows_symptom: bool, now: Duration) -> Self {
+        Self {
+            started: process.started,
+            since: shows_symptom.then_some(now),
+            has_symptom: false,
+        }
+    }
+
+    /// The process, unless it has ended.
+    fn read(&self, pid: u32, processes: &impl Processes) -> Option<LiveProcess> {
+        let live = processes.live_process(pid);
+        live.filter(|live| live.started == self.started)
+    }
+
+    fn add(&mut self, shows_symptom: bool, now: Duration) {
+        self.since = shows_symptom.then(|| self.since.unwrap_or(now));
+        self.has_symptom = self.since.is_some_and(|since| now >= since + LASTS);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::world::World;
@@ -120,8 +173,8 @@ mod tests {
     fn found(change: impl Fn(&World), pid: u32) -> u32 {
         let seen = node().changes(300, |world, second| match second {
             100 => change(world),
-            // A runtime starts a process for each stop.
-            102 => world.start(400, "runc", 1),
+            // A shim starts a process for each stop.
+            102 => world.start(400, "runc", 20),
             103 => world.end(400),
             _ => {}
         });
@@ -143,7 +196,7 @@ mod tests {
         for start in 60..=100 {
             let seen = node().changes(300, |world, second| {
                 if second == start {
-                    world.start_runc(400, "kill", 1);
+                    world.start_runc(400, "kill", 20);
                 }
                 if second == 100 {
                     world.change(200, |app| app.is_ending = true);
@@ -152,11 +205,15 @@ mod tests {
                     world.end(400);
                 }
             });
-            assert!(
-                matches!(&seen[..], [(115..=145, pids)] if *pids == [200]),
-                "{start}: {seen:?}"
-            );
+            let found = seen.iter().find(|(_, pids)| pids.contains(&200));
+            assert!(matches!(found, Some((115..=145, _))), "{start}: {seen:?}");
         }
+    }
+
+    #[test]
+    fn a_killed_container_of_a_conmon_is_found_as_soon_without_a_runc() {
+        let after = found(|world| world.change(300, |app| app.is_ending = true), 300);
+        assert!((15..=45).contains(&after), "{after}");
     }
 
     #[test]
@@ -171,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn without_any_new_process_all_are_read_within_two_minutes() {
+    fn a_container_that_no_runc_has_killed_is_found_within_three_minutes() {
         let seen = node().changes(300, |world, second| {
             if second == 100 {
                 world.change(200, |app| app.is_ending = true);

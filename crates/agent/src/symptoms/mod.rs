@@ -8,8 +8,9 @@
 //!                                              \----> containers: processes that do not end, keepers
 //! ```
 //!
-//! The limit for all of this is 0.02 ms per second. Reading all PIDs took 0.3 ms with 630 processes, and
-//! reading one process takes 5 µs.
+//! Reading one process takes 5 to 10 µs, and reading all PIDs took 0.3 ms with 630 processes. So processes
+//! are read only if a symptom is possible. With 100 pods of two containers each, that is six a second, even
+//! if processes start all the time.
 
 use std::collections::BTreeSet;
 use std::convert::Infallible;

@@ -132,6 +132,7 @@ fn live_process(stat: &str) -> Option<LiveProcess> {
         started: Duration::try_from_secs_f64(started).ok()?,
         is_stopped: matches!(stat.state, 'T' | 't'),
         is_ending: stat.is_ending(),
+        child_faults: stat.child_faults,
         name: stat.comm,
     })
 }
@@ -159,6 +160,10 @@ mod tests {
         assert_eq!(live.parent, std::os::unix::process::parent_id());
         assert!(live.started <= proc.uptime());
         assert!(!live.is_stopped && !live.is_ending && !live.name.is_empty());
+        let ended = std::process::Command::new("true").status();
+        assert!(ended.is_ok_and(|status| status.success()));
+        let later = proc.live_process(this).unwrap();
+        assert!(later.child_faults > live.child_faults, "{later:?}");
     }
 
     #[test]

@@ -9,14 +9,13 @@ use base::host::{RuncCommand, is_runc, is_shim};
 
 use super::Symptom;
 use super::commands::Commands;
-use super::containers::Containers;
+use super::containers::{Containers, Extent};
 
 /// The time between two scans. A process is found while it is young, and judged when its limit has passed.
 pub(super) const PERIOD: Duration = Duration::from_secs(15);
 
-/// How long all processes of containers are left alone at most. They are read earlier if any process has
-/// started since the last scan but one, or a command ran at the last one: a runtime starts one to stop a
-/// container, which may be killed after the scan that finds the new process.
+/// The longest time from one reading of a container's process to the next. It is read within two scans if
+/// its keeper shows that it may have been stopped.
 const ALL_WITHIN: Duration = Duration::from_secs(120);
 
 /// A younger process may still have the name or the parent of the one that started it.
@@ -42,6 +41,8 @@ pub(super) struct LiveProcess {
     pub(super) is_stopped: bool,
     /// It is to end.
     pub(super) is_ending: bool,
+    /// Grows with each child that it has waited for.
+    pub(super) child_faults: u64,
 }
 
 /// The command line of a runc.
@@ -86,6 +87,8 @@ pub(super) struct Scan {
     containers: Containers,
     /// When all processes of containers were last read.
     all_read: Option<Duration>,
+    /// What the last scan read of them.
+    extent: Extent,
     full: Vec<&'static str>,
 }
 
@@ -94,14 +97,18 @@ impl Scan {
     pub(super) fn scan(&mut self, processes: &mut impl Processes) -> Duration {
         let now = processes.uptime();
         let had_commands = self.commands.forget_ended(processes);
-        let last_but_one = self.newest[0];
         self.add_new(now, processes);
-        let is_due = self.all_read.is_none_or(|at| now >= at + ALL_WITHIN);
-        let reads_all = is_due || had_commands || last_but_one != self.newest[1];
-        if reads_all {
+        let all_are_due = self.all_read.is_none_or(|at| now >= at + ALL_WITHIN);
+        let keepers_are_due = had_commands || self.extent == Extent::Symptoms;
+        self.extent = match (all_are_due, keepers_are_due) {
+            (true, _) => Extent::All,
+            (false, true) => Extent::Keepers,
+            (false, false) => Extent::Symptoms,
+        };
+        if all_are_due {
             self.all_read = Some(now);
         }
-        self.containers.judge(reads_all, now, processes);
+        self.containers.judge(self.extent, now, processes);
         let full = DIRECTORIES.into_iter();
         let full = full.filter(|directory| processes.is_full(Path::new(directory)));
         self.full = full.collect();
@@ -138,7 +145,7 @@ impl Scan {
         // What a process is depends on its parent, which may have a larger PID.
         for (pid, process) in &settled {
             if is_shim(&process.name) {
-                self.containers.add_keeper(*pid, process);
+                self.containers.add_keeper(*pid, process, now);
             } else if is_daemon(process) {
                 self.daemons.insert(*pid);
             }
@@ -149,7 +156,7 @@ impl Scan {
         for (pid, process) in others.filter(|(_, process)| !is_shim(&process.name)) {
             match self.daemons.contains(&process.parent) {
                 true => self.commands.add_helper(*pid, process),
-                false => self.containers.add_kept(*pid, process),
+                false => self.containers.add_kept(*pid, process, now),
             }
         }
     }
@@ -213,14 +220,17 @@ mod tests {
     }
 
     #[test]
-    fn on_a_quiet_node_processes_are_read_twice_and_those_of_containers_each_two_minutes() {
+    fn on_a_quiet_node_keepers_are_read_at_each_second_scan_and_containers_each_two_minutes() {
+        // 101 processes of shims, and other processes that start and end all the time.
         let world = World::node();
-        world.start(200, "app", 20);
+        (100..200).for_each(|pid| world.start(pid, "app", 20));
         assert_eq!(world.changes(15, |_, _| {}), []);
-        let at_first = world.read.take();
-        assert_eq!(world.changes(15 + 600, |_, _| {}), []);
-        let later = world.read.get() - 2 * at_first;
-        // Two daemons at each scan, and a shim and its process each two minutes.
-        assert!(later <= 41 * 2 + 6 * 2, "{later}");
+        world.read.take();
+        let seen = world.changes(15 + 600, |world, second| world.newest.set(1000 + second));
+        assert_eq!(seen, []);
+        // Two daemons at each scan, the keeper at every second one. At first, all processes twice.
+        let (count, scans) = (world.all.borrow().len(), 41);
+        let expected = 2 * scans + scans / 2 + 2 * count + 6 * 101;
+        assert!(world.read.get() <= expected, "{}", world.read.get());
     }
 }

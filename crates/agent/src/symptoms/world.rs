@@ -57,6 +57,7 @@ impl World {
             started: self.now.get(),
             is_stopped: false,
             is_ending: false,
+            child_faults: 0,
         };
         let process = Process {
             live,
@@ -78,8 +79,13 @@ impl World {
         change(&mut all.get_mut(&pid).expect("it runs").live);
     }
 
+    /// Ends a process, and its parent waits for it.
     pub(super) fn end(&self, pid: u32) {
-        self.all.borrow_mut().remove(&pid);
+        let mut all = self.all.borrow_mut();
+        let parent = all.remove(&pid).map(|process| process.live.parent);
+        if let Some(parent) = parent.and_then(|parent| all.get_mut(&parent)) {
+            parent.live.child_faults += 100;
+        }
     }
 
     /// Scans whenever a scan is due. `happen` changes the world before each second. Returns each change

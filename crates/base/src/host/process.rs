@@ -21,6 +21,8 @@ pub struct ProcessStat {
     pub ppid: u32,
     /// The kernel's flags of the task.
     pub flags: u64,
+    /// Minor page faults of the children that it has waited for: it grows with each of them.
+    pub child_faults: u64,
     /// Ticks in user mode and in the kernel.
     pub ticks: u64,
     /// How many threads it has.
@@ -53,6 +55,7 @@ impl ProcessStat {
             state: fields.first()?.chars().next()?,
             ppid: number(1)? as u32,
             flags,
+            child_faults: number(8)?,
             ticks: number(11)? + number(12)?,
             threads: number(17)? as u32,
             start: number(19)?,
@@ -212,6 +215,7 @@ mod tests {
         assert_eq!(alive.comm, "a) R 1 (b)");
         assert_eq!((alive.state, alive.ppid, alive.ticks), ('S', 12, 110));
         assert_eq!((alive.threads, alive.start), (3, 9900));
+        assert_eq!(alive.child_faults, 2);
         assert_eq!(alive.resident, Some(250));
         assert!(!alive.has_ended() && stat('Z', 1).has_ended());
         assert!(!stat('Z', 3).has_ended(), "two threads live");

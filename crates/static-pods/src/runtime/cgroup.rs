@@ -126,20 +126,19 @@ impl Cgroups {
 
 /// An error if a cgroup or one below it has a process.
 fn check_empty(cgroup: &Path) -> io::Result<()> {
-    let processes = match std::fs::read_to_string(cgroup.join("cgroup.procs")) {
-        Ok(processes) => processes,
+    // It may have just been removed.
+    let processes = match if_exists(std::fs::read_to_string(cgroup.join("cgroup.procs"))) {
         // A threaded cgroup has no list of processes.
         Err(error) if error.kind() == io::ErrorKind::Unsupported => String::new(),
-        // It has just been removed.
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(error),
+        processes => processes?,
     };
     if let Some(pid) = processes.lines().next() {
         let cgroup = cgroup.display();
         let message = format!("process {pid} of the pod still runs, in the control group {cgroup}");
         return Err(io::Error::new(io::ErrorKind::ResourceBusy, message));
     }
-    folders(cgroup)?.iter().try_for_each(|it| check_empty(it))
+    let below = if_exists(folders(cgroup))?;
+    below.iter().try_for_each(|it| check_empty(it))
 }
 
 /// Removes a cgroup and those below it. The kernel removes its files.

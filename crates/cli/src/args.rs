@@ -13,7 +13,7 @@ use pleg_text::GoDuration;
 
 /// What every command takes.
 #[derive(Args, Debug)]
-pub struct GlobalArguments {
+pub struct Global {
     /// The runtime's socket: unix:///path or a path. Default: the first of the usual sockets
     /// that answers (containerd, CRI-O, cri-dockerd, k3s, k0s, MicroK8s).
     #[arg(
@@ -30,7 +30,7 @@ pub struct GlobalArguments {
     output: Option<Output>,
     /// Log more to standard error; twice for debug. RUST_LOG gives finer control.
     #[arg(short, long, action = clap::ArgAction::Count, global = true)]
-    verbose: u8,
+    pub verbose: u8,
 }
 
 fn text_or_json() -> impl TypedValueParser<Value = Output> {
@@ -39,36 +39,22 @@ fn text_or_json() -> impl TypedValueParser<Value = Output> {
     PossibleValuesParser::new(values).try_map(|name| Output::from_str(&name, false))
 }
 
-/// The global arguments, as commands use them.
-#[derive(Debug)]
-pub struct Global {
-    /// The runtime's socket, if it is given.
-    pub runtime_endpoint: Option<String>,
+impl Global {
     /// How to write results.
-    pub output: Format,
-    /// How much more to log.
-    pub verbose: u8,
-}
-
-impl From<GlobalArguments> for Global {
-    fn from(arguments: GlobalArguments) -> Self {
-        Self {
-            runtime_endpoint: arguments.runtime_endpoint,
-            output: match arguments.output {
-                Some(Output::Json) => Format::Json,
-                _ => Format::Text,
-            },
-            verbose: arguments.verbose,
+    pub fn format(&self) -> Format {
+        match self.output {
+            Some(Output::Json) => Format::Json,
+            _ => Format::Text,
         }
     }
-}
 
-impl Global {
     /// The endpoint that is given. An empty variable gives none.
     pub fn given_endpoint(&self) -> Result<Option<Endpoint>, EndpointError> {
         let named = self.runtime_endpoint.as_deref();
-        let named = named.filter(|text| !text.is_empty());
-        named.map(str::parse).transpose()
+        named
+            .filter(|text| !text.is_empty())
+            .map(str::parse)
+            .transpose()
     }
 }
 
@@ -118,13 +104,14 @@ impl Relisting {
     /// The flags that were given.
     pub fn given(&self) -> Vec<&'static str> {
         let given = [
-            ("--mode", self.mode.is_some()),
-            ("--kernel-hints", self.kernel_hints.is_some()),
-            ("--relist-period", self.relist_period.is_some()),
-            ("--relist-threshold", self.relist_threshold.is_some()),
+            self.mode.is_some().then_some("--mode"),
+            self.kernel_hints.is_some().then_some("--kernel-hints"),
+            self.relist_period.is_some().then_some("--relist-period"),
+            self.relist_threshold
+                .is_some()
+                .then_some("--relist-threshold"),
         ];
-        let given = given.into_iter().filter(|(_, given)| *given);
-        given.map(|(flag, _)| flag).collect()
+        given.into_iter().flatten().collect()
     }
 }
 
@@ -189,7 +176,7 @@ pub struct Pods {
 const STATUS_HELP: &str = "\
 Exit codes: 0 pods are observed (Healthy, or with an agent Degraded); 1 they are
 not, or the runtime answers nothing, or without an agent a call is stuck or
-fails; 2 not known. docs/health.md describes each state.";
+fails; 2 could not determine. docs/health.md describes each state.";
 
 /// Arguments of `pleg status`.
 #[derive(Args, Debug)]
@@ -249,10 +236,9 @@ pub struct PodFilter {
 impl PodFilter {
     /// Whether a pod is to be shown.
     pub fn shows(&self, namespace: &str, name: &str) -> bool {
-        self.namespace
-            .as_deref()
-            .is_none_or(|wanted| wanted == namespace)
-            && self.pod.as_deref().is_none_or(|wanted| wanted == name)
+        let matches =
+            |wanted: &Option<String>, it| wanted.as_deref().is_none_or(|wanted| wanted == it);
+        matches(&self.namespace, namespace) && matches(&self.pod, name)
     }
 }
 
@@ -275,10 +261,10 @@ impl AgentOption {
 
 /// A period of at least 10 ms: more frequent lists would burden the runtime.
 fn period(text: &str) -> Result<Duration, String> {
-    duration(text).and_then(|period| match period.as_millis() {
-        0..10 => Err("it must be at least 10ms".to_owned()),
-        _ => Ok(period),
-    })
+    match duration(text)? {
+        period if period.as_millis() < 10 => Err("it must be at least 10ms".to_owned()),
+        period => Ok(period),
+    }
 }
 
 /// A duration in Go's form.

@@ -3,7 +3,7 @@
 use clap::{Parser, Subcommand};
 
 use crate::act::{self, Acting};
-use crate::args::{Agent, GlobalArguments, Pods, Status, Watch};
+use crate::args::{Agent, Global, Pods, Status, Watch};
 use crate::commands::analyze::Analyze;
 use crate::commands::completion::Completion;
 use crate::commands::doctor::Doctor;
@@ -47,7 +47,7 @@ fn after_help() -> String {
 pub struct Arguments {
     /// What every command takes.
     #[command(flatten)]
-    pub global: GlobalArguments,
+    pub global: Global,
     /// What to do.
     #[command(subcommand)]
     pub command: Command,

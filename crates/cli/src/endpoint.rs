@@ -1,7 +1,6 @@
 //! The runtime's endpoint: the one that is given, or the first of the usual sockets that answers.
 
-use std::error::Error;
-use std::fmt::{self, Write};
+use std::fmt::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -55,20 +54,12 @@ pub async fn wait_for(named: Option<Endpoint>) -> Endpoint {
     keep_trying("waiting for a container runtime", async || find(None).await).await
 }
 
-/// No runtime answers at any of the usual sockets. Holds a line for each.
-#[derive(Debug)]
+/// No runtime answers at any of the usual sockets. Contains a line for each.
+#[derive(Debug, thiserror::Error)]
+#[error("no container runtime found; {advice}. Tried:{0}", advice = act::ADVICE_WITHOUT_RUNTIME)]
 pub struct NoRuntime(pub String);
 
-impl fmt::Display for NoRuntime {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let advice = act::ADVICE_WITHOUT_RUNTIME;
-        write!(f, "no container runtime found; {advice}. Tried:{}", self.0)
-    }
-}
-
-impl Error for NoRuntime {}
-
-/// The sentence for a log that none of the usual sockets exists, on one line.
+/// The sentence for the log if none of the usual sockets exists, on one line.
 pub fn no_socket() -> String {
     let tried = USUAL_PLACES.join(", ");
     format!("no container runtime found; set one with --runtime-endpoint. Tried: {tried}")
@@ -83,6 +74,17 @@ pub async fn present(named: Option<Endpoint>) -> Option<Endpoint> {
     let usual = USUAL_PLACES.into_iter().map(Endpoint::new);
     let present = usual.filter(|endpoint| endpoint.path().exists());
     likeliest(present.collect()).await
+}
+
+/// As [`present`].
+///
+/// # Errors
+///
+/// None of the usual sockets exists.
+#[cfg(feature = "act")]
+pub async fn required(named: Option<Endpoint>) -> anyhow::Result<Endpoint> {
+    let endpoint = present(named).await;
+    endpoint.context("no container runtime found; set its socket with --runtime-endpoint")
 }
 
 async fn likeliest(mut present: Vec<Endpoint>) -> Option<Endpoint> {

@@ -23,11 +23,13 @@ use crate::args::Format;
 /// How many lines may wait to be written.
 const MAX_WAITING_LINES: usize = 1000;
 
+/// The journal's priority of information (syslog(3)).
+const INFO: u8 = 6;
+
 /// Starts the log. `RUST_LOG` takes precedence over `verbose`.
 pub fn to_stderr(verbose: u8, format: Format) {
     let level = match verbose {
-        // Errors of kube are reported once by us, not at each attempt. Changes of health are printed
-        // by `watch`.
+        // We report errors of kube once, not at each attempt. `watch` prints changes of health.
         0 => "warn,kube_client=off,pleg::health=off",
         1 => "info,kube_client=off",
         // Without each frame of the HTTP libraries.
@@ -37,27 +39,32 @@ pub fn to_stderr(verbose: u8, format: Format) {
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(level));
     let ansi = io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none();
     let queue = QUEUE.get_or_init(Queue::new).clone();
-    let log = tracing_subscriber::fmt().with_env_filter(filter);
-    match format {
-        Format::Text if is_journal() => log
+    let form = match format {
+        Format::Text if is_journal() => Form::Journal(INFO),
+        Format::Text => Form::Text,
+        Format::Json => Form::Json,
+    };
+    let lines = Lines { queue, form };
+    let log = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(lines);
+    match form {
+        Form::Journal(_) => log
             .with_ansi(false)
             .without_time()
             .with_level(false)
             .fmt_fields(escaped_fields())
-            .with_writer(JournalLines(queue))
             .init(),
-        Format::Text => log
+        Form::Text => log
             .with_ansi(ansi)
             .with_target(verbose > 0)
             .fmt_fields(escaped_fields())
-            .with_writer(queue)
             .init(),
-        Format::Json => log
+        Form::Json => log
             .json()
             .flatten_event(true)
             .with_current_span(false)
             .with_span_list(false)
-            .with_writer(move || JsonLines(queue.clone()))
             .init(),
     }
 }
@@ -65,11 +72,9 @@ pub fn to_stderr(verbose: u8, format: Format) {
 /// Whether standard error is systemd's journal, which has time and priority of its own
 /// (systemd.exec(5), `JOURNAL_STREAM`).
 fn is_journal() -> bool {
-    let Some(named) = std::env::var_os("JOURNAL_STREAM") else {
-        return false;
-    };
+    let named = std::env::var("JOURNAL_STREAM");
     let ours = rustix::fs::fstat(io::stderr());
-    ours.is_ok_and(|ours| *format!("{}:{}", ours.st_dev, ours.st_ino) == *named)
+    ours.is_ok_and(|ours| named == Ok(format!("{}:{}", ours.st_dev, ours.st_ino)))
 }
 
 /// The message and then `name=value`, each value escaped.
@@ -153,10 +158,33 @@ impl Queue {
     }
 }
 
-impl Write for Queue {
+/// Writes each line in one form to the queue.
+#[derive(Clone)]
+struct Lines {
+    queue: Queue,
+    form: Form,
+}
+
+#[derive(Clone, Copy)]
+enum Form {
+    Text,
+    /// Every unprintable character is escaped.
+    Json,
+    /// For the journal: begins with this priority (sd-daemon(3)).
+    Journal(u8),
+}
+
+impl Write for Lines {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
+        let written = match self.form {
+            Form::Text => line.to_vec(),
+            Form::Json => {
+                pleg_text::escape::json(String::from_utf8_lossy(line).into_owned()).into_bytes()
+            }
+            Form::Journal(priority) => [format!("<{priority}>").as_bytes(), line].concat(),
+        };
         // If the queue is full, the line is lost rather than the caller blocked.
-        let _ = self.0.try_send(Entry::Line(line.to_vec()));
+        let _ = self.queue.0.try_send(Entry::Line(written));
         Ok(line.len())
     }
 
@@ -165,61 +193,27 @@ impl Write for Queue {
     }
 }
 
-impl<'a> MakeWriter<'a> for Queue {
+impl<'a> MakeWriter<'a> for Lines {
     type Writer = Self;
 
     fn make_writer(&'a self) -> Self {
         self.clone()
     }
-}
 
-/// Lines for the journal: each begins with its priority (sd-daemon(3)).
-struct JournalLines(Queue);
-
-impl<'a> MakeWriter<'a> for JournalLines {
-    type Writer = JournalLine;
-
-    fn make_writer(&'a self) -> JournalLine {
-        JournalLine(self.0.clone(), 6)
-    }
-
-    fn make_writer_for(&'a self, about: &Metadata<'_>) -> JournalLine {
-        let priority = match *about.level() {
-            Level::ERROR => 3,
-            Level::WARN => 4,
-            Level::INFO => 6,
-            Level::DEBUG | Level::TRACE => 7,
+    fn make_writer_for(&'a self, about: &Metadata<'_>) -> Self {
+        let form = match self.form {
+            Form::Journal(_) => Form::Journal(match *about.level() {
+                Level::ERROR => 3,
+                Level::WARN => 4,
+                Level::INFO => INFO,
+                Level::DEBUG | Level::TRACE => 7,
+            }),
+            form => form,
         };
-        JournalLine(self.0.clone(), priority)
-    }
-}
-
-struct JournalLine(Queue, u8);
-
-impl Write for JournalLine {
-    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        let prefix = format!("<{}>", self.1);
-        self.0.write_all(&[prefix.as_bytes(), line].concat())?;
-        Ok(line.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-/// A writer of JSON lines, in which every unprintable character is escaped.
-struct JsonLines(Queue);
-
-impl Write for JsonLines {
-    fn write(&mut self, line: &[u8]) -> io::Result<usize> {
-        let text = String::from_utf8_lossy(line).into_owned();
-        self.0.write_all(pleg_text::escape::json(text).as_bytes())?;
-        Ok(line.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
+        Self {
+            queue: self.queue.clone(),
+            form,
+        }
     }
 }
 
@@ -232,9 +226,9 @@ mod tests {
     use super::*;
 
     #[derive(Clone, Default)]
-    struct Lines(Arc<Mutex<Vec<u8>>>);
+    struct Written(Arc<Mutex<Vec<u8>>>);
 
-    impl Write for Lines {
+    impl Write for Written {
         fn write(&mut self, line: &[u8]) -> io::Result<usize> {
             self.0.lock().unwrap().extend_from_slice(line);
             Ok(line.len())
@@ -247,7 +241,7 @@ mod tests {
 
     #[test]
     fn no_field_can_forge_a_line_or_drive_a_terminal() {
-        let lines = Lines::default();
+        let lines = Written::default();
         let writer = lines.clone();
         let log = tracing_subscriber::fmt()
             .with_ansi(false)

@@ -67,7 +67,7 @@ fn main() -> ExitCode {
         return finish(kubectl::run(options), Format::Text);
     }
     let arguments = Arguments::parse();
-    let global = Global::from(arguments.global);
+    let global = arguments.global;
     let has_only_log = match &arguments.command {
         Command::Agent(_) => true,
         Command::Acting(command) => command.has_only_log(),
@@ -76,12 +76,22 @@ fn main() -> ExitCode {
     // The log is the only output of these commands, so `-o` sets its format. `run` also prints its
     // decisions.
     let log_format = if has_only_log {
-        global.output
+        global.format()
     } else {
         Format::Text
     };
     log::to_stderr(global.verbose + u8::from(has_only_log), log_format);
     finish(run(global, arguments.command), log_format)
+}
+
+impl Outcome {
+    /// The outcome of a command that is done, and may have found a problem.
+    fn done(has_problem: bool) -> Self {
+        match has_problem {
+            true => Self::Problem,
+            false => Self::Done,
+        }
+    }
 }
 
 /// Runs a command to its end.

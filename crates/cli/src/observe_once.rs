@@ -30,7 +30,7 @@ const INTERVALS: u32 = 20;
 
 /// How long to wait, after the first relist, for pods whose status contradicts the list: they are
 /// inspected again after the next list, and fail if the contradiction remains.
-const MAX_DOUBT: Duration = Duration::from_secs(8);
+const MAX_CONTRADICTION_WAIT: Duration = Duration::from_secs(8);
 
 /// Whether each listed pod was observed, or has an error.
 fn is_complete(pleg: &Pleg) -> bool {
@@ -52,8 +52,8 @@ pub async fn observe_once(endpoint: &Endpoint) -> anyhow::Result<Observation> {
     };
     // First a list is overdue, then the status calls of the sweep. If none is answered, the runtime
     // may only be slow; the engine reports them as stuck after twice their limit.
-    let enough = config.list_overdue + 2 * config.status_overdue + Duration::from_secs(1);
-    let list_enough = config.list_overdue + Duration::from_secs(1);
+    let limit = config.list_overdue + 2 * config.status_overdue + Duration::from_secs(1);
+    let list_limit = config.list_overdue + Duration::from_secs(1);
     let environment = endpoint::environment(endpoint, KernelHints::Off);
     let pleg = Pleg::start(Arc::new(runtime), config, environment);
     let begun = Instant::now();
@@ -68,18 +68,19 @@ pub async fn observe_once(endpoint: &Endpoint) -> anyhow::Result<Observation> {
         let hung = status.stuck.iter().any(|stuck| stuck.id.is_none());
         // Between two sweeps some pods are known.
         let has_nothing_to_sweep = status.pods == 0 && !status.relist.sweeping;
-        let cannot_sweep = hung && has_nothing_to_sweep && begun.elapsed() > list_enough;
+        let cannot_sweep = hung && has_nothing_to_sweep && begun.elapsed() > list_limit;
         if status.relist.count > 0 {
             let relisted = *relisted.get_or_insert_with(Instant::now);
             // A relist completes without the answer to Version, whose absence is to be reported.
             let mut in_flight = status.in_flight.iter();
             let awaits_version = !hung && in_flight.any(|call| call.call == Rpc::Version);
-            if is_complete(&pleg) && !awaits_version || relisted.elapsed() > MAX_DOUBT {
+            if is_complete(&pleg) && !awaits_version || relisted.elapsed() > MAX_CONTRADICTION_WAIT
+            {
                 // The earlier report may lack what was published since.
                 let status = pleg.status().await?;
                 return Ok(Observation { pleg, status });
             }
-        } else if cannot_sweep || progress.moved().elapsed() > enough {
+        } else if cannot_sweep || progress.moved().elapsed() > limit {
             return Ok(Observation { pleg, status });
         }
         if let Some(failure) = status.relist.last_failure

@@ -102,12 +102,11 @@ mod tests {
     use clap::Parser;
 
     use super::*;
-    use crate::args::GlobalArguments;
 
     #[derive(Parser)]
     struct Arguments {
         #[command(flatten)]
-        global: GlobalArguments,
+        global: Global,
         #[command(subcommand)]
         command: Acting,
     }
@@ -124,7 +123,7 @@ mod tests {
             ("pleg -o json demo", "demo"),
         ] {
             let Arguments { global, command } = Arguments::parse_from(line.split(' '));
-            let error = run(&global.into(), command).await.unwrap_err().to_string();
+            let error = run(&global, command).await.unwrap_err().to_string();
             let sentence = format!("this build only observes and has no `pleg {name}`: ");
             assert!(error.starts_with(&sentence), "{line}: {error}");
         }

@@ -1,5 +1,5 @@
 //! Standard output: whole lines, flushed at once, and no error when its reader has gone. Errors
-//! become one sentence. Everything is escaped here once more, so that no text of a runtime can control
+//! become one sentence. All text is escaped here once more, so that no text from a runtime can control
 //! a terminal.
 
 use std::error::Error;
@@ -13,6 +13,7 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
 use crate::act;
+use crate::args::Format;
 use crate::endpoint::NoRuntime;
 
 /// The reader of our output has gone. This is a separate type because a broken connection to an
@@ -103,6 +104,18 @@ pub fn text(text: &str) -> anyhow::Result<()> {
         anstream::stdout().lock(),
         pleg_text::escape::page(text).as_bytes(),
     )
+}
+
+/// Writes a value as JSON, or its text.
+pub fn show(
+    format: Format,
+    value: &impl Serialize,
+    text_of: impl FnOnce() -> String,
+) -> anyhow::Result<()> {
+    match format {
+        Format::Json => json(value),
+        Format::Text => text(&text_of()),
+    }
 }
 
 /// Writes bytes that contain no foreign text, unchanged.

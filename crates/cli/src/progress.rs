@@ -1,5 +1,5 @@
-//! The progress of what takes long, on standard error: in place on a terminal, and otherwise as a
-//! line every few seconds, so that a log of it stays short.
+//! The progress of slow work, on standard error: in place on a terminal, and otherwise as a line every
+//! few seconds, so that a log of it stays short.
 
 use std::io::Write;
 use std::time::Duration;
@@ -49,7 +49,7 @@ impl Drop for Waiting {
     }
 }
 
-/// Shows how many of all things are done, and knows when that number last changed.
+/// Shows how many of all things are done, and records when that number last changed.
 pub struct ProgressLine {
     /// The participle and the noun: "`inspected` 5 of 9 `pods`".
     words: (&'static str, &'static str),
@@ -74,7 +74,7 @@ impl ProgressLine {
         }
     }
 
-    /// Takes the current progress, and shows it if it is time.
+    /// Takes the current progress, and shows it if it was not shown for long enough.
     pub fn advance(&mut self, progress: Option<Progress>) {
         let now = Instant::now();
         if progress != self.last {

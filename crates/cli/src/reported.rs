@@ -1,5 +1,5 @@
-//! Which records are new, when a watch changes its source: an agent, an engine of our own, the
-//! next agent. Each source begins with everything that exists, most of which was reported before.
+//! Decides which records are new when a watch changes its source: from an agent to an engine of our own,
+//! or back. Each source begins with everything that exists, most of which was reported before.
 
 use std::collections::HashMap;
 use std::mem;

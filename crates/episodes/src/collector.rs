@@ -17,9 +17,9 @@ const REPEATED_WITHIN: Duration = Duration::from_secs(60);
 #[derive(Clone, Debug, Default)]
 pub struct Collector {
     all: Vec<Episode>,
-    /// The last episode of each subject, by the hash of its title and its object. The names
-    /// themselves would need a third of the memory, and a collision of two of the few subjects is
-    /// less likely than a broken machine.
+    /// The last episode of each subject, by the hash of its title and its object. Keys with the names
+    /// themselves would take a third of the memory; two of so few subjects practically never have the
+    /// same hash.
     last: HashMap<u64, usize>,
     hashes: RandomState,
     dropped: u64,
@@ -35,11 +35,10 @@ impl Collector {
             .hash_one((episode.what.title(), &episode.subject));
         if !is_event && let Some(&index) = self.last.get(&subject) {
             let before = &mut self.all[index];
-            let touches = episode.from.since(before.until()) <= REPEATED_WITHIN
-                && before.from.since(episode.until()) <= REPEATED_WITHIN;
-            if touches {
-                before.absorb(episode);
-                return;
+            if episode.from.since(before.until()) <= REPEATED_WITHIN
+                && before.from.since(episode.until()) <= REPEATED_WITHIN
+            {
+                return before.absorb(episode);
             }
         }
         if self.all.len() == MAX_EPISODES {

@@ -23,8 +23,7 @@ pub struct Episode {
     #[serde(flatten)]
     pub what: What,
     /// The object that it is about, if known.
-    #[serde(default)]
-    #[serde(rename = "who")]
+    #[serde(default, rename = "who")]
     pub subject: Culprit,
     /// One sentence with names, without credentials.
     pub reason: String,
@@ -89,7 +88,7 @@ impl Episode {
         self
     }
 
-    /// Returns this episode with the end of its source.
+    /// Returns this episode with the last time at which its source shows it, if it has no end.
     pub fn seen_until(mut self, time: Option<WallTime>) -> Self {
         self.seen_until = time.filter(|time| self.to.is_none() && *time > self.from);
         self
@@ -103,6 +102,11 @@ impl Episode {
     /// Its duration; `None` if its end is not known.
     pub fn lasted(&self) -> Option<Duration> {
         self.to.map(|to| to.since(self.from))
+    }
+
+    /// How long its source shows it: its duration, or the least that it lasted.
+    pub fn shown_for(&self) -> Duration {
+        self.until().since(self.from)
     }
 
     /// Whether it is an event at one time.
@@ -121,16 +125,15 @@ impl Episode {
             process,
             unit,
         } = &self.subject;
-        let pod_name = pod.as_ref().and_then(|pod| pod.name.as_deref());
-        let namespace = pod.as_ref().and_then(|pod| pod.namespace.as_deref());
-        let parts: Vec<&str> = [namespace, pod_name, container.as_deref()]
-            .into_iter()
-            .flatten()
-            .collect();
+        let [namespace, name, uid] = match pod {
+            Some(pod) => [&pod.namespace, &pod.name, &pod.uid].map(Option::as_deref),
+            None => [None; 3],
+        };
+        let parts = [namespace, name, container.as_deref()];
+        let parts: Vec<&str> = parts.into_iter().flatten().collect();
         if !parts.is_empty() {
             return parts.join("/");
         }
-        let uid = pod.as_ref().and_then(|pod| pod.uid.as_deref());
         match (id.as_deref().or(uid), unit, process, pid) {
             (Some(id), ..) => id.get(..MAX_ID_CHARACTERS).unwrap_or(id).to_owned(),
             (_, Some(unit), ..) => unit.clone(),

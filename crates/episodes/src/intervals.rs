@@ -61,14 +61,13 @@ fn interval<'a>(episode: &'a Episode, node: &'a str) -> Interval<'a> {
         _ => "",
     };
     let reason = camel_case(&episode.what.title());
-    let mut annotations = BTreeMap::from([
+    let annotations = [
         ("reason", reason.clone()),
         ("constructed", "pleg".to_owned()),
         ("count", episode.count.to_string()),
-    ]);
-    if !cause.is_empty() {
-        annotations.insert("cause", cause.to_owned());
-    }
+        ("cause", cause.to_owned()),
+    ];
+    let annotations = annotations.into_iter().filter(|(_, text)| !text.is_empty());
     Interval {
         level: episode.what.level(),
         display: true,
@@ -78,7 +77,7 @@ fn interval<'a>(episode: &'a Episode, node: &'a str) -> Interval<'a> {
             reason,
             cause,
             human_message: &episode.reason,
-            annotations,
+            annotations: annotations.collect(),
         },
         from: episode.from,
         to: episode.to,

@@ -1,4 +1,4 @@
-//! What happened on a node, and from when to when.
+//! What happened on a node, and for how long.
 //!
 //! ```text
 //!   saved logs ----- analyze --\
@@ -21,9 +21,10 @@
 
 mod collector;
 mod episode;
-pub mod intervals;
+mod intervals;
 mod what;
 
 pub use collector::Collector;
 pub use episode::{Episode, Source};
+pub use intervals::intervals;
 pub use what::{Level, What};

@@ -127,8 +127,7 @@ impl What {
             Self::Guarding => "guarding".into(),
             Self::Event { event, .. } => event.clone(),
             Self::HintsMissing => "event stream or kernel hints missing".into(),
-            Self::Finding { cause, .. } => cause.id().into(),
-            Self::Sign { cause } => cause.id().into(),
+            Self::Finding { cause, .. } | Self::Sign { cause } => cause.id().into(),
             Self::NotRecorded => "not recorded".into(),
         }
     }

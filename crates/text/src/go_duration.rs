@@ -26,8 +26,7 @@ const MAX_NANOS: u64 = i64::MAX as u64;
 
 impl fmt::Display for GoDuration {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let nanos = u64::try_from(self.0.as_nanos()).unwrap_or(MAX_NANOS);
-        let nanos = nanos.min(MAX_NANOS);
+        let nanos = self.0.as_nanos().min(MAX_NANOS.into()) as u64;
         if nanos == 0 {
             return f.write_str("0s");
         }
@@ -56,14 +55,9 @@ struct Decimal(u64, u64);
 impl fmt::Display for Decimal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self(nanos, unit) = *self;
-        let fraction = nanos % unit;
-        write!(f, "{}", nanos / unit)?;
-        if fraction == 0 {
-            return Ok(());
-        }
         let width = unit.ilog10() as usize;
-        let digits = format!("{fraction:0width$}");
-        write!(f, ".{}", digits.trim_end_matches('0'))
+        let digits = format!("{}.{:0width$}", nanos / unit, nanos % unit);
+        f.write_str(digits.trim_end_matches('0').trim_end_matches('.'))
     }
 }
 
@@ -114,10 +108,9 @@ fn parse(text: &str) -> Result<GoDuration, &'static str> {
             _ => return Err("a unit is unknown"),
         };
         let too_long = "it is too long";
-        let whole: u64 = if whole.is_empty() {
-            0
-        } else {
-            whole.parse().map_err(|_| too_long)?
+        let whole: u64 = match whole {
+            "" => 0,
+            whole => whole.parse().map_err(|_| too_long)?,
         };
         nanos = whole
             .checked_mul(unit)
@@ -139,24 +132,10 @@ fn digits(text: &str) -> (&str, &str) {
 
 /// The nanoseconds of `0.digits` units, rounded with a float as in Go.
 fn fraction_of(digits: &str, unit: u64) -> u64 {
-    let (mut value, mut scale) = (0u64, 1f64);
-    for digit in digits.bytes().map(|digit| u64::from(digit - b'0')) {
-        // Further digits are smaller than a nanosecond.
-        let Some(next) = value
-            .checked_mul(10)
-            .and_then(|value| value.checked_add(digit))
-        else {
-            break;
-        };
-        (value, scale) = (next, scale * 10.0);
-    }
-    (value as f64 * (unit as f64 / scale)) as u64
-}
-
-impl From<GoDuration> for Duration {
-    fn from(duration: GoDuration) -> Self {
-        duration.0
-    }
+    // 19 digits fit in a u64. Further digits are smaller than a nanosecond.
+    let digits = &digits[..digits.len().min(19)];
+    let value: u64 = digits.parse().unwrap_or_default();
+    (value as f64 * (unit as f64 / 10f64.powi(digits.len() as i32))) as u64
 }
 
 impl Serialize for GoDuration {

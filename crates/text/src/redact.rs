@@ -9,9 +9,10 @@
 //!
 //! One pass over the text. The end of a word decides whether it is a key (`DB_PASSWORD`); the
 //! characters after it decide whether a value follows. An error message can follow a colon as well, so
-//! after a colon and a space only one word at the end of its line, or in a list, is a value.
+//! after a colon and a space, a plain word is a value only at the end of its line or in a list.
 
 use std::borrow::Cow;
+use std::ops::Range;
 
 /// The text that replaces a credential.
 pub const REDACTED: &str = "[redacted]";
@@ -36,19 +37,14 @@ const KEYS: [&[u8]; 13] = [
 /// Keys of mount options. Only the whole word is a key, because longer words end with them too.
 const MOUNT_KEYS: [&str; 4] = ["pass", "cred", "credential", "credentials"];
 
-/// The prefixes of credentials with a known form, and the least length of such a credential.
-const CREDENTIAL_PREFIXES: [(&[u8], usize); 10] = [
-    (b"eyJ", 20), // JSON in base64: a JWT, a registry's credentials.
-    (b"AKIA", 20),
-    (b"ASIA", 20),
-    (b"ghp_", 20),
-    (b"gho_", 20),
-    (b"ghs_", 20),
-    (b"github_pat_", 20),
-    (b"glpat-", 20),
-    (b"xoxb-", 20),
-    (b"xoxp-", 20),
+/// The prefixes of credentials with a known form. `eyJ` is JSON in base64: a JWT, or a registry's
+/// credentials.
+const CREDENTIAL_PREFIXES: [&str; 10] = [
+    "eyJ", "AKIA", "ASIA", "ghp_", "gho_", "ghs_", "github_pat_", "glpat-", "xoxb-", "xoxp-",
 ];
+
+/// A shorter word with such a prefix is not a credential.
+const MIN_CREDENTIAL_BYTES: usize = 20;
 
 /// Schemes of `Authorization` whose credential is one word.
 const ONE_WORD_SCHEMES: [&str; 4] = ["bearer", "basic", "negotiate", "token"];
@@ -104,12 +100,6 @@ struct Redaction<'a> {
     redacted: String,
 }
 
-/// A value, without its quotes.
-struct Value {
-    start: usize,
-    end: usize,
-}
-
 impl Redaction<'_> {
     fn run(&mut self) {
         while let Some(&byte) = self.bytes.get(self.at) {
@@ -129,7 +119,7 @@ impl Redaction<'_> {
         self.bytes.get(at).copied().unwrap_or(0)
     }
 
-    /// The end of the bytes from `start` on for which `is_in` is true.
+    /// The index of the first byte from `start` on for which `is_in` is false.
     fn end_of(&self, start: usize, is_in: impl Fn(u8) -> bool) -> usize {
         let rest = self.bytes.get(start..).unwrap_or_default();
         let length = rest.iter().position(|byte| !is_in(*byte));
@@ -150,9 +140,7 @@ impl Redaction<'_> {
         let word = &self.bytes[start..end];
         if word.starts_with(b"-----BEGIN") {
             self.private_key(start);
-        } else if CREDENTIAL_PREFIXES.iter().any(|(prefix, least)| {
-            word.starts_with(prefix) && word.len() >= *least && has_digit_or_capital(word)
-        }) {
+        } else if is_credential(word) {
             let end = self.end_of(end, |byte| is_word(byte) || b"+/=".contains(&byte));
             self.replace(start, end);
         } else if ends_with(word, b"authorization") {
@@ -172,10 +160,8 @@ impl Redaction<'_> {
     /// The word is the name of a credential.
     fn key(&mut self, start: usize, end: usize) {
         if let Some(value) = self.value_of(start, end) {
-            let is_plain =
-                |plain: &&[u8]| self.bytes[value.start..value.end].eq_ignore_ascii_case(plain);
-            let is_redacted = self.text[value.start..].starts_with(REDACTED);
-            if is_redacted {
+            let is_plain = |plain: &&[u8]| self.bytes[value.clone()].eq_ignore_ascii_case(plain);
+            if self.text[value.start..].starts_with(REDACTED) {
                 self.at = value.start + REDACTED.len();
             } else if !PLAIN_VALUES.iter().any(is_plain) {
                 self.replace(value.start, value.end);
@@ -183,7 +169,8 @@ impl Redaction<'_> {
         }
     }
 
-    fn value_of(&self, start: usize, end: usize) -> Option<Value> {
+    /// The value of the key at `start..end`, without its quotes.
+    fn value_of(&self, start: usize, end: usize) -> Option<Range<usize>> {
         let is_flag = self.get(start) == b'-';
         let after = self.after_quote(end);
         let is_quoted = after > end;
@@ -233,13 +220,11 @@ impl Redaction<'_> {
         }
     }
 
-    fn value_at(&self, at: usize) -> Value {
+    /// The value that begins at `at`, without its quotes.
+    fn value_at(&self, at: usize) -> Range<usize> {
         let start = self.after_quote(at);
         if start == at {
-            return Value {
-                start: at,
-                end: self.end_of_bare(at),
-            };
+            return at..self.end_of_bare(at);
         }
         // In a text that was quoted again, both quotes of the value have the same number of
         // backslashes.
@@ -258,16 +243,14 @@ impl Redaction<'_> {
                 _ => backslashes = 0,
             }
         }
-        Value {
-            start,
-            end: end.max(start),
-        }
+        start..end.max(start)
     }
 
-    /// The end of a value without quotes. In doubt it is late, not in the middle of a secret.
+    /// The end of a value without quotes. In doubt, the later end is chosen, so that no part of a
+    /// secret remains.
     fn end_of_bare(&self, start: usize) -> usize {
         let mut at = start;
-        // The keys and values inside of a list or mapping are read instead.
+        // The keys and values inside a list or mapping are read instead.
         if b"{[".contains(&self.get(at)) {
             return at;
         }
@@ -300,7 +283,7 @@ impl Redaction<'_> {
     }
 
     /// Whether the colon after this key is that of a mapping. "failed to get token: EOF" and "secret
-    /// "a-token": not found" are prose; of a password there is less prose than there are passwords.
+    /// "a-token": not found" are prose. After `password:`, a password is more likely than prose.
     fn is_mapping(&self, start: usize, end: usize, is_quoted: bool) -> bool {
         let word = &self.bytes[start..end];
         let is_prose = ends_with(word, b"token") || ends_with(word, b"secret");
@@ -317,21 +300,20 @@ impl Redaction<'_> {
         )
     }
 
-    /// Whether the text after a colon is a value, and no sentence: nothing follows it on the line but
-    /// the next value, or it is no plain word.
-    fn is_scalar(&self, value: &Value) -> bool {
-        let Value { start, end } = *value;
-        let after = self.end_of(end, is_blank);
+    /// Whether the text after a colon is a value, not the first word of a sentence: only another value
+    /// follows it on its line, or it is not a plain word.
+    fn is_scalar(&self, value: &Range<usize>) -> bool {
+        let after = self.end_of(value.end, is_blank);
         let is_plain = |byte: &u8| byte.is_ascii_lowercase() || b"'-:".contains(byte);
         let is_last = matches!(self.get(after), 0 | b'\n' | b'\r');
         is_last
-            || b",;}])\"'\\".contains(&self.get(end))
-            || !self.bytes[start..end].iter().skip(1).all(is_plain)
+            || b",;}])\"'\\".contains(&self.get(value.end))
+            || !self.bytes[value.clone()].iter().skip(1).all(is_plain)
     }
 
-    /// Whether it cannot be a word of a sentence, or a number in it.
-    fn is_random(&self, value: &Value) -> bool {
-        let value = &self.bytes[value.start..value.end];
+    /// Whether the value can be neither a word nor a number in a sentence.
+    fn is_random(&self, value: &Range<usize>) -> bool {
+        let value = &self.bytes[value.clone()];
         let has = |is_in: fn(&u8) -> bool| value.iter().any(is_in);
         value.len() >= 6
             && !value.ends_with(b":")
@@ -416,9 +398,13 @@ fn is_quote(byte: u8) -> bool {
     b"\"'`".contains(&byte)
 }
 
-fn has_digit_or_capital(word: &[u8]) -> bool {
+/// Whether the word has the form of a known kind of credential.
+fn is_credential(word: &[u8]) -> bool {
+    let mut prefixes = CREDENTIAL_PREFIXES.iter();
     let mut rest = word.iter().skip(4);
-    rest.any(|byte| byte.is_ascii_digit() || byte.is_ascii_uppercase())
+    word.len() >= MIN_CREDENTIAL_BYTES
+        && prefixes.any(|prefix| word.starts_with(prefix.as_bytes()))
+        && rest.any(|byte| byte.is_ascii_digit() || byte.is_ascii_uppercase())
 }
 
 fn is_key(word: &[u8]) -> bool {

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize, Serializer};
 
 /// A time of day. As text and in JSON it is RFC 3339 in UTC with nanoseconds.
@@ -16,12 +16,8 @@ impl WallTime {
     /// negative numbers, and for times outside the calendar. cri-dockerd and CRI-O send Go's zero
     /// time in place of 0, which overflows to the year 1754.
     pub fn from_unix_nanos(nanoseconds: i64) -> Option<Self> {
-        if nanoseconds <= 0 {
-            return None;
-        }
-        Timestamp::from_nanosecond(nanoseconds.into())
-            .ok()
-            .map(Self)
+        let time = Timestamp::from_nanosecond(nanoseconds.into()).ok();
+        time.filter(|_| nanoseconds > 0).map(Self)
     }
 
     /// Seconds since 1970.
@@ -59,10 +55,8 @@ impl WallTime {
 
     /// This time plus `nanoseconds`, which may be negative.
     pub fn shifted(self, nanoseconds: i64) -> Self {
-        match Duration::from_nanos(nanoseconds.unsigned_abs()) {
-            by if nanoseconds < 0 => self.before(by),
-            by => self.after(by),
-        }
+        let by = SignedDuration::from_nanos(nanoseconds);
+        Self(self.0.checked_add(by).unwrap_or(self.0))
     }
 
     /// The underlying time stamp.

@@ -58,7 +58,7 @@ impl Advice {
     }
 }
 
-/// A picture of one moment needs some width.
+/// The picture of an event is at least this long.
 const MIN_DURATION: Duration = Duration::from_secs(1);
 
 impl Picture {
@@ -111,12 +111,8 @@ impl Picture {
 /// Sorts episodes by time and removes duplicates.
 fn deduplicated(mut episodes: Vec<Episode>) -> Vec<Episode> {
     episodes.sort_by_cached_key(|it| {
-        (
-            it.from,
-            it.what.title(),
-            it.subject_name(),
-            Reverse(it.until()),
-        )
+        let (title, subject) = (it.what.title(), it.subject_name());
+        (it.from, title, subject, Reverse(it.until()))
     });
     episodes.dedup_by(|again, first| {
         again.from == first.from && again.what == first.what && again.subject == first.subject

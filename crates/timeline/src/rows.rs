@@ -2,16 +2,16 @@
 //! that were not observed, events.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use episodes::{Level, What};
+use episodes::{Episode, Level, What};
 use pleg_text::GoDuration;
 
 use crate::Picture;
 
 /// A row of the picture.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(crate) struct Row {
     /// The text in front of the row.
     pub label: String,
@@ -61,7 +61,11 @@ pub(crate) fn rows(picture: &Picture) -> Vec<Row> {
     let mut rows: BTreeMap<(Section, u8, String), Vec<usize>> = BTreeMap::new();
     for (index, episode) in picture.episodes.iter().enumerate() {
         let subject = episode.subject_name();
-        let (section, order) = place(&episode.what, subject.is_empty());
+        let (section, order) = match layout(&episode.what) {
+            // A list hangs because of a container, so the call for that container precedes it.
+            (Section::Calls, ..) => (Section::Calls, u8::from(subject.is_empty())),
+            (section, order, _) => (section, order),
+        };
         let label = match &episode.what {
             What::HungCall { call } if subject.is_empty() => call.clone(),
             What::HungCall { call } => format!("{subject} ({call})"),
@@ -73,130 +77,105 @@ pub(crate) fn rows(picture: &Picture) -> Vec<Row> {
         let episodes = rows.entry((section, order, label)).or_default();
         episodes.push(index);
     }
-    let rows = rows.into_iter().map(|((section, order, label), episodes)| {
-        let label = match section {
-            Section::Pods => format!("{label} ({})", wait_summary(picture, &episodes)),
-            _ => label,
-        };
-        let row = Row {
-            label,
-            section,
-            episodes,
-        };
-        (order, row)
-    });
-    let mut rows: Vec<(u8, Row)> = rows.collect();
+    let durations = |episodes: &[usize]| {
+        let each = episodes.iter().map(|index| &picture.episodes[*index]);
+        each.map(Episode::shown_for).collect::<Vec<_>>()
+    };
+    let mut rows: Vec<_> = rows.into_iter().collect();
     // The row with the longest call or wait is the first one.
-    rows.sort_by_key(|(order, row)| (row.section, *order, Reverse(total_duration(picture, row))));
-    limited(rows.into_iter().map(|(_, row)| row).collect())
+    rows.sort_by_cached_key(|((section, order, _), episodes)| {
+        let total: Duration = match section {
+            Section::Calls | Section::Tasks | Section::Pods => durations(episodes).iter().sum(),
+            Section::Node | Section::Causes | Section::Events => Duration::ZERO,
+        };
+        (*section, *order, Reverse(total))
+    });
+    let rows = rows.into_iter().map(|((section, _, label), episodes)| Row {
+        label: match section {
+            Section::Pods => format!("{label} ({})", wait_summary(&durations(&episodes))),
+            _ => label,
+        },
+        section,
+        episodes,
+    });
+    limited(&rows.collect::<Vec<_>>())
 }
 
-/// The section, and the order of kinds within it. A list hangs because of a container, so the call
-/// for that container precedes it.
-fn place(what: &What, has_no_subject: bool) -> (Section, u8) {
+/// The section of a kind of episodes, its place in that section, and what a bar says if it has room
+/// for it; empty for a moment.
+fn layout(what: &What) -> (Section, u8, &str) {
     match what {
-        What::HungCall { .. } => (Section::Calls, u8::from(has_no_subject)),
-        What::TaskBlocked => (Section::Tasks, 0),
-        What::NotReady => (Section::Node, 0),
-        What::WouldBeNotReady => (Section::Node, 1),
-        What::PodsSkipped => (Section::Node, 2),
-        What::NoRelist => (Section::Node, 3),
-        What::RuntimeUnreachable | What::RuntimeSilent => (Section::Node, 4),
-        What::Health { .. } => (Section::Node, 5),
-        What::Guarding => (Section::Node, 6),
-        What::HintsMissing => (Section::Node, 7),
-        What::NotRecorded => (Section::Node, 8),
-        What::KubeletStarted => (Section::Node, 9),
-        What::RuntimeStarted => (Section::Node, 10),
-        What::PodWaited => (Section::Pods, 0),
-        What::Finding { .. } => (Section::Causes, 0),
-        What::Sign { .. } => (Section::Causes, 1),
-        What::Event { .. } => (Section::Events, 0),
+        What::HungCall { .. } => (Section::Calls, 0, "no answer"),
+        What::TaskBlocked => (Section::Tasks, 0, "blocked"),
+        What::NotReady => (Section::Node, 0, "NotReady"),
+        What::WouldBeNotReady => (Section::Node, 1, "would be NotReady"),
+        What::PodsSkipped => (Section::Node, 2, "pods not synced"),
+        What::NoRelist => (Section::Node, 3, "no relist"),
+        What::RuntimeUnreachable => (Section::Node, 4, "unreachable"),
+        What::RuntimeSilent => (Section::Node, 4, "unresponsive"),
+        What::Health { state } => (Section::Node, 5, state),
+        What::Guarding => (Section::Node, 6, "guarding"),
+        What::HintsMissing => (Section::Node, 7, "no hints"),
+        What::NotRecorded => (Section::Node, 8, "not recorded"),
+        What::KubeletStarted => (Section::Node, 9, ""),
+        What::RuntimeStarted => (Section::Node, 10, ""),
+        What::PodWaited => (Section::Pods, 0, "not observed"),
+        What::Finding { confidence, .. } => (Section::Causes, 0, confidence),
+        What::Sign { .. } => (Section::Causes, 1, ""),
+        What::Event { .. } => (Section::Events, 0, ""),
     }
-}
-
-fn total_duration(picture: &Picture, row: &Row) -> Duration {
-    if !matches!(row.section, Section::Calls | Section::Tasks | Section::Pods) {
-        return Duration::ZERO;
-    }
-    let episodes = row.episodes.iter().map(|index| &picture.episodes[*index]);
-    let each = episodes.map(|episode| episode.until().since(episode.from));
-    each.sum()
 }
 
 /// How long a pod waited; of several times the longest.
-fn wait_summary(picture: &Picture, episodes: &[usize]) -> String {
-    let each = episodes.iter().map(|index| &picture.episodes[*index]);
-    let longest = each
-        .map(|episode| episode.until().since(episode.from))
-        .max();
-    let longest = GoDuration(Duration::from_secs(longest.unwrap_or_default().as_secs()));
-    match episodes.len() {
+fn wait_summary(waits: &[Duration]) -> String {
+    let longest = waits.iter().max().map_or(0, Duration::as_secs);
+    let longest = GoDuration(Duration::from_secs(longest));
+    match waits.len() {
         1 => longest.to_string(),
         times => format!("{times} times, up to {longest}"),
     }
 }
 
 /// Merges the rows beyond the limit of their section into one.
-fn limited(rows: Vec<Row>) -> Vec<Row> {
+fn limited(rows: &[Row]) -> Vec<Row> {
     let mut kept: Vec<Row> = Vec::new();
-    let mut more: BTreeMap<Section, Vec<Row>> = BTreeMap::new();
-    for row in rows {
-        let in_section = kept.iter().filter(|kept| kept.section == row.section);
-        let limit = match row.section {
+    for (section, rows) in sections(rows) {
+        let limit = match section {
             Section::Pods => MAX_PODS,
             _ => MAX_ROWS,
         };
-        match in_section.count() < limit {
-            true => kept.push(row),
-            false => more.entry(row.section).or_default().push(row),
+        let (shown, more) = rows.split_at(limit.min(rows.len()));
+        kept.extend_from_slice(shown);
+        if !more.is_empty() {
+            let episodes = more.iter().flat_map(|row| &row.episodes);
+            let mut episodes: Vec<usize> = episodes.copied().collect();
+            episodes.sort_unstable();
+            kept.push(Row {
+                label: format!("{} more", more.len()),
+                section,
+                episodes,
+            });
         }
-    }
-    for (section, rows) in more {
-        let label = format!("{} more", rows.len());
-        let mut episodes: Vec<usize> = rows.into_iter().flat_map(|row| row.episodes).collect();
-        episodes.sort_unstable();
-        let after = kept.iter().rposition(|row| row.section == section);
-        let row = Row {
-            label,
-            section,
-            episodes,
-        };
-        kept.insert(after.map_or(0, |last| last + 1), row);
     }
     kept
 }
 
-/// What a bar says, if it has room for it; `None` for a moment.
-pub(crate) fn state(what: &What) -> Option<&str> {
-    Some(match what {
-        What::HungCall { .. } => "no answer",
-        What::TaskBlocked => "blocked",
-        What::NotReady => "NotReady",
-        What::WouldBeNotReady => "would be NotReady",
-        What::PodsSkipped => "pods not synced",
-        What::Health { state } => state,
-        What::NoRelist => "no relist",
-        What::PodWaited => "not observed",
-        What::RuntimeUnreachable => "unreachable",
-        What::RuntimeSilent => "unresponsive",
-        What::Guarding => "guarding",
-        What::HintsMissing => "no hints",
-        What::NotRecorded => "not recorded",
-        What::Finding { confidence, .. } => confidence,
-        What::RuntimeStarted | What::KubeletStarted | What::Event { .. } | What::Sign { .. } => {
-            return None;
-        }
-    })
+/// The sections that have rows, each with its rows.
+pub(crate) fn sections(rows: &[Row]) -> impl Iterator<Item = (Section, &[Row])> {
+    let sections = rows.chunk_by(|row, next| row.section == next.section);
+    sections.map(|rows| (rows[0].section, rows))
+}
+
+/// What a bar says, if it has room for it; empty for a moment.
+pub(crate) fn state(what: &What) -> &str {
+    layout(what).2
 }
 
 /// The colours that a picture uses, as the class of each and its meaning.
 pub(crate) fn legend(picture: &Picture) -> Vec<(&'static str, &'static str)> {
-    let used = |name: &str| {
-        let mut episodes = picture.episodes.iter();
-        episodes.any(|episode| class(&episode.what) == name)
-    };
-    let has_open = picture.episodes.iter().any(|episode| episode.to.is_none());
+    let episodes = || picture.episodes.iter();
+    let used: BTreeSet<&str> = episodes().map(|episode| class(&episode.what)).collect();
+    let has_open = episodes().any(|episode| episode.to.is_none());
     let colours = [
         ("hung", "call not answered, or task blocked"),
         ("error", "node affected"),
@@ -206,7 +185,7 @@ pub(crate) fn legend(picture: &Picture) -> Vec<(&'static str, &'static str)> {
         ("info", "event"),
         ("none", "not recorded"),
     ];
-    let colours = colours.into_iter().filter(|(name, _)| used(name));
+    let colours = colours.into_iter().filter(|(name, _)| used.contains(name));
     let open = has_open.then_some(("page open", "end not known"));
     colours.chain(open).collect()
 }
@@ -229,7 +208,6 @@ pub(crate) fn class(what: &What) -> &'static str {
 #[cfg(test)]
 mod tests {
     use causes::finding::{Culprit, PodName};
-    use episodes::Episode;
     use pleg_text::WallTime;
 
     use super::*;

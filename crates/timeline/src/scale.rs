@@ -10,30 +10,12 @@ use crate::Picture;
 
 /// Readable distances between marks, in seconds.
 const STEPS: [i64; 21] = [
-    1,
-    2,
-    5,
-    10,
-    15,
-    30,
-    60,
-    120,
-    300,
-    600,
-    900,
-    1800,
-    3600,
-    7200,
-    10_800,
-    21_600,
-    43_200,
-    86_400,
-    7 * 86_400,
-    MONTH,
-    3 * MONTH,
+    1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 10_800, 21_600, 43_200, 86_400,
+    604_800, MONTH, QUARTER,
 ];
 
 const MONTH: i64 = 30 * 86_400;
+const QUARTER: i64 = 3 * MONTH;
 const YEAR: i64 = 365 * 86_400;
 
 /// From this duration on, marks show days instead of hours.

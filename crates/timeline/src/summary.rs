@@ -9,11 +9,11 @@ use pleg_text::{GoDuration, WallTime};
 /// may have hung for longer.
 const CALL_RECORDED_WITHIN: Duration = Duration::from_secs(15);
 
-/// A kubelet has not listed for this long when it becomes NotReady. The countdown of an agent that
-/// was started meanwhile begins later than that of its kubelet.
+/// A kubelet becomes NotReady this long after its last complete list. An agent that was started in
+/// between begins to count later than the kubelet.
 const KUBELET_COUNTDOWN: Duration = Duration::from_secs(190);
 
-/// The duration of a shorter episode is not known.
+/// An episode that seems shorter was shown by a single line, so its duration is not known.
 const MIN_KNOWN_DURATION: Duration = Duration::from_millis(1);
 
 /// An unresponsive runtime is reported within this time.
@@ -22,16 +22,15 @@ const UNRESPONSIVE_REPORTED_WITHIN: Duration = Duration::from_secs(30);
 /// A sentence about the longest call that hung, and how the node was affected, without claiming
 /// more than the sources show. `None` if nothing hung and the node was not affected.
 pub fn summary(episodes: &[Episode]) -> Option<String> {
-    let lasted = |episode: &Episode| episode.until().since(episode.from);
-    let outages = episodes.iter().filter(|it| it.what == What::RuntimeSilent);
-    let outages: Vec<_> = outages
-        .map(|it| (it.from.before(UNRESPONSIVE_REPORTED_WITHIN), it.until()))
-        .collect();
-    let is_in_outage = |episode: &Episode| {
-        let mut outages = outages.iter();
-        outages.any(|(from, to)| (*from..=*to).contains(&episode.from))
-    };
+    let all = |what: What| episodes.iter().filter(move |it| it.what == what);
+    let outages: Vec<_> = all(What::RuntimeSilent).collect();
+    let gaps: Vec<_> = all(What::NotRecorded).collect();
     // No call to an unresponsive runtime is answered, so its container is no culprit.
+    let is_in_outage = |episode: &Episode| {
+        let begun = |outage: &Episode| outage.from.before(UNRESPONSIVE_REPORTED_WITHIN);
+        let mut outages = outages.iter();
+        outages.any(|outage| (begun(outage)..=outage.until()).contains(&episode.from))
+    };
     let hung = |episode: &&Episode| {
         matches!(episode.what, What::HungCall { .. }) && !is_in_outage(episode)
     };
@@ -39,11 +38,11 @@ pub fn summary(episodes: &[Episode]) -> Option<String> {
     let longest = episodes
         .iter()
         .filter(hung)
-        .max_by_key(|episode| (!episode.subject_name().is_empty(), lasted(episode)));
-    let unrecorded = episodes.iter().filter(|it| it.what == What::NotRecorded);
-    let unrecorded: Vec<_> = unrecorded.map(|it| (it.from, it.until())).collect();
+        .max_by_key(|episode| (!episode.subject_name().is_empty(), episode.shown_for()));
     let at_least = |matching: &[&Episode]| {
-        let is_open = |it: &&Episode| it.to.is_none() || is_next_to_unrecorded(it, &unrecorded);
+        let is_open = |it: &&Episode| {
+            it.to.is_none() || gaps.iter().any(|gap| is_next_to_unrecorded(it, gap))
+        };
         match matching.iter().any(is_open) {
             true => "at least ",
             false => "",
@@ -58,7 +57,7 @@ pub fn summary(episodes: &[Episode]) -> Option<String> {
             true => String::new(),
             false => format!(" for {subject}"),
         };
-        parts.push(match lasted(episode) {
+        parts.push(match episode.shown_for() {
             // The log shows that the call timed out, but not its duration.
             Duration::ZERO => format!("{call}{subject} timed out"),
             time => format!(
@@ -68,55 +67,34 @@ pub fn summary(episodes: &[Episode]) -> Option<String> {
             ),
         });
     }
-    let blocked = |episode: &&Episode| episode.what == What::TaskBlocked;
-    if let Some(episode) = episodes.iter().filter(blocked).max_by_key(|it| lasted(it)) {
+    if let Some(episode) = all(What::TaskBlocked).max_by_key(|it| it.shown_for()) {
         // The kernel reports that a task is blocked, but never that it continues.
         parts.push(format!(
             "the task {} was blocked in the kernel for at least {}",
             episode.subject_name(),
-            duration_text(lasted(episode))
+            duration_text(episode.shown_for())
         ));
     }
-    type Predicate = fn(&What) -> bool;
-    let suffered: [(&str, Predicate); 6] = [
-        ("the node was NotReady", |what| {
-            matches!(what, What::NotReady)
-        }),
-        ("a kubelet would have been NotReady", |what| {
-            matches!(what, What::WouldBeNotReady)
-        }),
-        ("the kubelet skipped all pods", |what| {
-            matches!(what, What::PodsSkipped)
-        }),
-        ("no relist completed", |what| matches!(what, What::NoRelist)),
-        ("the runtime could not be reached", |what| {
-            matches!(what, What::RuntimeUnreachable)
-        }),
-        ("the runtime answered no call", |what| {
-            matches!(what, What::RuntimeSilent)
-        }),
+    let suffered = [
+        ("the node was NotReady", What::NotReady),
+        ("a kubelet would have been NotReady", What::WouldBeNotReady),
+        ("the kubelet skipped all pods", What::PodsSkipped),
+        ("no relist completed", What::NoRelist),
+        ("the runtime could not be reached", What::RuntimeUnreachable),
+        ("the runtime answered no call", What::RuntimeSilent),
     ];
-    for (phrase, is) in suffered {
-        let matching: Vec<_> = episodes.iter().filter(|it| is(&it.what)).collect();
+    for (phrase, what) in suffered {
+        let matching: Vec<_> = all(what).collect();
         if matching.is_empty() {
             continue;
         }
         let (times, time) = merged(matching.iter().map(|it| (it.from, it.until())).collect());
-        parts.push(match (times, time) {
+        let lasted = format!("{}{}", at_least(&matching), duration_text(time));
+        parts.push(match times {
             // Only one line shows it, the last one that was read.
-            (_, time) if time < MIN_KNOWN_DURATION => phrase.to_owned(),
-            (1, time) => format!(
-                "{phrase} for {}{}",
-                at_least(&matching),
-                duration_text(time)
-            ),
-            (times, time) => {
-                let time = duration_text(time);
-                format!(
-                    "{phrase} {times} times, for {}{time} in all",
-                    at_least(&matching)
-                )
-            }
+            _ if time < MIN_KNOWN_DURATION => phrase.to_owned(),
+            1 => format!("{phrase} for {lasted}"),
+            _ => format!("{phrase} {times} times, for {lasted} in all"),
         });
     }
     if parts.is_empty() {
@@ -128,16 +106,14 @@ pub fn summary(episodes: &[Episode]) -> Option<String> {
     Some(first.into_iter().chain(characters).chain(['.']).collect())
 }
 
-/// Whether there is a gap in the recording during which this may have lasted.
-fn is_next_to_unrecorded(episode: &Episode, unrecorded: &[(WallTime, WallTime)]) -> bool {
+/// Whether the episode may also have lasted during a gap in the recording.
+fn is_next_to_unrecorded(episode: &Episode, gap: &Episode) -> bool {
     let before = match episode.what {
         What::WouldBeNotReady => KUBELET_COUNTDOWN,
         What::HungCall { .. } => CALL_RECORDED_WITHIN,
         _ => Duration::ZERO,
     };
-    let (from, until) = (episode.from.before(before), episode.until());
-    let mut unrecorded = unrecorded.iter();
-    unrecorded.any(|(begun, ended)| *ended >= from && *begun <= until)
+    gap.until() >= episode.from.before(before) && gap.from <= episode.until()
 }
 
 /// The number of intervals and their total duration. Two sources may show the same interval.
@@ -148,9 +124,9 @@ fn merged(mut times: Vec<(WallTime, WallTime)>) -> (usize, Duration) {
     let mut whole = Duration::ZERO;
     for (from, to) in times {
         apart += usize::from(counted.is_none_or(|counted| from > counted));
-        let from = counted.map_or(from, |counted| counted.max(from));
-        whole += to.since(from);
-        counted = Some(counted.map_or(to, |counted| counted.max(to)));
+        // `None` is less than any time.
+        whole += to.since(counted.max(Some(from)).unwrap_or(from));
+        counted = counted.max(Some(to));
     }
     (apart, whole)
 }

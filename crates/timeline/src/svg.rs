@@ -4,11 +4,12 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
+use episodes::Episode;
 use pleg_text::escape::{printable, sentence};
 
 use crate::Picture;
 use crate::picture::{duration_text, reason_text};
-use crate::rows::{Row, class, legend, rows, state};
+use crate::rows::{Row, class, legend, rows, sections, state};
 use crate::scale::{marks, title};
 
 /// The colours, for both pictures.
@@ -21,7 +22,7 @@ const ROW_HEIGHT: f64 = 20.0;
 const HEAD_HEIGHT: f64 = 54.0;
 /// The free space at the right edge.
 const MARGIN: f64 = 12.0;
-/// The widths of a character of the axis and within a bar; a text is at most this wide.
+/// Upper limits of the width of a character of the axis and in a bar.
 const AXIS_CHARACTER: f64 = 7.0;
 const BAR_CHARACTER: f64 = 6.3;
 /// Longer labels are cut.
@@ -33,20 +34,13 @@ const MAX_NOTE_CHARACTERS: usize = 175;
 /// The whole picture as one SVG file.
 pub fn svg(picture: &Picture) -> String {
     let rows = rows(picture);
-    let mut lines = Vec::new();
-    let mut section = None;
-    for row in &rows {
-        if section.replace(row.section) != Some(row.section) {
-            lines.push(Line::Section(row.section.title()));
-        }
-        lines.push(Line::Row(row));
-    }
+    let lines = rows.len() + sections(&rows).count();
     let summary = wrapped(&picture.summary, MAX_SUMMARY_CHARACTERS);
     let notes = picture.notes.iter().map(|note| format!("Note: {note}"));
     let notes = notes.flat_map(|note| wrapped(&note, MAX_NOTE_CHARACTERS));
     let notes: Vec<String> = notes.collect();
     let head = HEAD_HEIGHT + summary.len() as f64 * ROW_HEIGHT;
-    let below = head + lines.len() as f64 * ROW_HEIGHT;
+    let below = head + lines as f64 * ROW_HEIGHT;
     let legend_at = below + notes.len() as f64 * ROW_HEIGHT;
     let height = legend_at + ROW_HEIGHT + 10.0;
     let mut out = String::new();
@@ -58,19 +52,14 @@ pub fn svg(picture: &Picture) -> String {
          <rect class=\"page\" width=\"{WIDTH}\" height=\"{height}\"/>",
         text(&picture.summary),
     );
-    let mut heading = |class: &str, y: f64, line: &str| {
-        let line = text(line);
-        let _ = writeln!(
-            out,
-            "<text class=\"{class}\" x=\"12\" y=\"{y:.0}\">{line}</text>"
-        );
-    };
     for (number, line) in summary.iter().enumerate() {
-        heading("summary", 24.0 + number as f64 * ROW_HEIGHT, line);
+        let y = 24.0 + number as f64 * ROW_HEIGHT;
+        draw_line("summary", y, line, &mut out);
     }
-    heading("quiet", head - 30.0, &title(picture));
+    draw_line("quiet", head - 30.0, &title(picture), &mut out);
     for (number, line) in notes.iter().enumerate() {
-        heading("quiet", below + 15.0 + number as f64 * ROW_HEIGHT, line);
+        let y = below + 15.0 + number as f64 * ROW_HEIGHT;
+        draw_line("quiet", y, line, &mut out);
     }
     for mark in marks(picture, 6) {
         let x = LABELS_WIDTH + mark.at * (WIDTH - LABELS_WIDTH - MARGIN);
@@ -85,17 +74,13 @@ pub fn svg(picture: &Picture) -> String {
             text(&mark.text)
         );
     }
-    for (number, line) in lines.iter().enumerate() {
-        let y = head + number as f64 * ROW_HEIGHT;
-        match line {
-            Line::Section(title) => {
-                let _ = writeln!(
-                    out,
-                    "<text class=\"section\" x=\"12\" y=\"{:.0}\">{title}</text>",
-                    y + 15.0
-                );
-            }
-            Line::Row(row) => draw(picture, row, y, &mut out),
+    let mut y = head;
+    for (section, rows) in sections(&rows) {
+        draw_line("section", y + 15.0, section.title(), &mut out);
+        y += ROW_HEIGHT;
+        for row in rows {
+            draw_row(picture, row, y, &mut out);
+            y += ROW_HEIGHT;
         }
     }
     draw_legend(picture, legend_at, &mut out);
@@ -119,12 +104,16 @@ fn draw_legend(picture: &Picture, y: f64, out: &mut String) {
     }
 }
 
-enum Line<'a> {
-    Section(&'static str),
-    Row(&'a Row),
+/// A line of text at the left edge.
+fn draw_line(class: &str, y: f64, line: &str, out: &mut String) {
+    let line = text(line);
+    let _ = writeln!(
+        out,
+        "<text class=\"{class}\" x=\"12\" y=\"{y:.0}\">{line}</text>"
+    );
 }
 
-fn draw(picture: &Picture, row: &Row, y: f64, out: &mut String) {
+fn draw_row(picture: &Picture, row: &Row, y: f64, out: &mut String) {
     let label = cut_beginning(&printable(&row.label), MAX_LABEL_CHARACTERS);
     let _ = writeln!(
         out,
@@ -173,17 +162,16 @@ fn draw(picture: &Picture, row: &Row, y: f64, out: &mut String) {
 }
 
 /// The state and the duration, or the state alone, whichever fits a bar of this width.
-fn bar_text(episode: &episodes::Episode, width: f64) -> Option<String> {
-    let state = state(&episode.what)?;
+fn bar_text(episode: &Episode, width: f64) -> Option<String> {
+    let state = state(&episode.what);
     let both = format!("{state} {}", duration_text(episode));
-    let fits = |text: &str| text.chars().count() as f64 * BAR_CHARACTER + 10.0 <= width;
-    let candidates = [both.trim_end(), state];
-    let inside = candidates.into_iter().find(|text| fits(text));
-    inside.map(|text| printable(text).into_owned())
+    let fits = |text: &&str| text.chars().count() as f64 * BAR_CHARACTER + 10.0 <= width;
+    let inside = [both.trim_end(), state].into_iter().find(fits)?;
+    (!state.is_empty()).then(|| printable(inside).into_owned())
 }
 
 /// `12:29:55 ContainerStatus hangs default/web-0/app: the reason`.
-fn tooltip(episode: &episodes::Episode) -> String {
+fn tooltip(episode: &Episode) -> String {
     let subject = episode.subject_name();
     let from = episode.from.timestamp().strftime("%H:%M:%S");
     let what = episode.what.title();
@@ -198,15 +186,15 @@ fn wrapped(text: &str, max: usize) -> Vec<String> {
     lines.map(Cow::into_owned).collect()
 }
 
-/// Cuts the beginning of a name, because names differ at their ends.
+/// Cuts the beginning of a long name, because names differ at their ends.
 pub(crate) fn cut_beginning(text: &str, max: usize) -> String {
     let length = text.chars().count();
     match length <= max {
         true => text.to_owned(),
-        false => {
-            let tail = text.chars().skip(length - max + 1);
-            format!("…{}", tail.collect::<String>())
-        }
+        false => ['…']
+            .into_iter()
+            .chain(text.chars().skip(length - max + 1))
+            .collect(),
     }
 }
 

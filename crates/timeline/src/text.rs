@@ -8,7 +8,7 @@ use pleg_text::escape::{printable, sentence};
 
 use crate::Picture;
 use crate::picture::{duration_text, reason_text};
-use crate::rows::{Row, rows};
+use crate::rows::{Row, rows, sections};
 use crate::scale::{marks, title};
 use crate::svg::cut_beginning;
 
@@ -29,25 +29,15 @@ pub fn text(picture: &Picture, width: usize) -> String {
     for note in &picture.notes {
         let _ = writeln!(page, "Note: {}", sentence(note));
     }
-    let _ = writeln!(
-        page,
-        "\n{:LABEL_WIDTH$} {}",
-        "",
-        axis(picture, bars).trim_end()
-    );
-    let rows = rows(picture);
-    let mut section = None;
-    for row in &rows {
-        if section.replace(row.section) != Some(row.section) {
-            let _ = writeln!(page, "{}", row.section.title());
+    let axis = axis(picture, bars);
+    let _ = writeln!(page, "\n{:LABEL_WIDTH$} {}", "", axis.trim_end());
+    for (section, rows) in sections(&rows(picture)) {
+        let _ = writeln!(page, "{}", section.title());
+        for row in rows {
+            let width = LABEL_WIDTH - 2;
+            let label = cut_beginning(&printable(&row.label), width);
+            let _ = writeln!(page, "  {label:width$} {}", bar(picture, row, bars));
         }
-        let label = cut_beginning(&printable(&row.label), LABEL_WIDTH - 2);
-        let _ = writeln!(
-            page,
-            "  {label:width$} {}",
-            bar(picture, row, bars),
-            width = LABEL_WIDTH - 2
-        );
     }
     page.push_str("█ lasted   | one moment   ▶ no end seen\n\n");
     list_episodes(picture, &mut page);
@@ -116,13 +106,13 @@ fn bar(picture: &Picture, row: &Row, width: usize) -> String {
     cells.into_iter().collect()
 }
 
-/// Lists episodes in order of time. Of many events of containers only the number is listed.
+/// Lists episodes in order of time. If there are too many lines, events of containers are only counted.
 fn list_episodes(picture: &Picture, page: &mut String) {
     let is_event = |episode: &&Episode| matches!(episode.what, What::Event { .. });
     let events = picture.episodes.iter().filter(is_event).count();
     let show_events = picture.episodes.len() <= MAX_LINES;
-    let wanted = |episode: &&Episode| show_events || !is_event(episode);
-    let shown: Vec<&Episode> = picture.episodes.iter().filter(wanted).collect();
+    let is_shown = |episode: &&Episode| show_events || !is_event(episode);
+    let shown: Vec<&Episode> = picture.episodes.iter().filter(is_shown).collect();
     // A picture that spans more than a day shows the date.
     let form = match picture.spans() < DAY {
         true => "%H:%M:%S",
@@ -146,19 +136,16 @@ fn line(episode: &Episode) -> String {
         None => "no end seen".to_owned(),
         Some(_) => duration_text(episode),
     };
+    let (title, reason) = (episode.what.title(), reason_text(episode));
+    let mut line = format!("{lasted:12} {title}:");
     let subject = episode.subject_name();
-    let subject = match subject.is_empty() {
-        true => String::new(),
-        false => format!(" {}:", printable(&subject)),
-    };
-    let source = episode.source.as_ref().map_or(String::new(), |source| {
-        let line = source.line.map_or(String::new(), |line| format!(":{line}"));
-        format!("  [{}{line}]", printable(&source.file))
-    });
-    let reason_text = reason_text(episode);
-    let reason = sentence(&reason_text);
-    format!(
-        "{lasted:12} {}:{subject} {reason}{source}",
-        episode.what.title()
-    )
+    if !subject.is_empty() {
+        line += &format!(" {}:", printable(&subject));
+    }
+    line += &format!(" {}", sentence(&reason));
+    if let Some(source) = &episode.source {
+        let number = source.line.map_or(String::new(), |line| format!(":{line}"));
+        line += &format!("  [{}{number}]", printable(&source.file));
+    }
+    line
 }

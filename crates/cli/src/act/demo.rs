@@ -37,18 +37,14 @@ struct Scene {
 }
 
 fn scenes() -> Vec<Scene> {
-    let say = |at, text, happens: fn(&Sim)| Scene {
+    let scene = |at, text, happens: fn(&Sim), views| Scene {
         at,
         text,
         happens,
-        views: false,
+        views,
     };
-    let compare = |at| Scene {
-        at,
-        text: "",
-        happens: |_| {},
-        views: true,
-    };
+    let say = |at, text, happens| scene(at, text, happens, false);
+    let compare = |at| scene(at, "", |_| {}, true);
     vec![
         say(
             0.0,
@@ -125,6 +121,7 @@ async fn show(
     pleg: &Pleg,
     mut records: Subscription,
 ) -> anyhow::Result<()> {
+    let is_text = global.format() == Format::Text;
     let begun = Instant::now();
     for scene in scenes() {
         let next = begun + Duration::from_secs_f64(scene.at);
@@ -136,40 +133,33 @@ async fn show(
                 Some(record) = records.next() => print(global, &record)?,
             }
         }
-        if global.output == Format::Text && !scene.text.is_empty() {
+        if is_text && !scene.text.is_empty() {
             let text = format!("\n{}\n", text::styled(text::BOLD, scene.text));
             output::text(&text::fit(&text, 0, text::terminal_columns()))?;
         }
-        if global.output == Format::Text && scene.at == 0.0 {
+        if is_text && scene.at == 0.0 {
             output::text(&text::watch::columns(text::terminal_columns()))?;
         }
         (scene.happens)(sim);
-        if scene.views {
-            views(global, pleg).await?;
+        if is_text && scene.views {
+            views(pleg).await?;
         }
     }
-    if global.output == Format::Text {
-        let end = format!(
-            "\n{}\n{KUBELET}\n",
-            text::styled(text::BOLD, "And a kubelet?")
-        );
+    if is_text {
+        let title = text::styled(text::BOLD, "And a kubelet?");
+        let end = format!("\n{title}\n{KUBELET}\n");
         output::text(&text::fit(&end, 0, text::terminal_columns()))?;
     }
     Ok(())
 }
 
 fn print(global: &Global, record: &Record) -> anyhow::Result<()> {
-    match global.output {
-        Format::Json => output::json(record),
-        Format::Text => output::text(&text::watch::line(record, text::terminal_columns())),
-    }
+    let text = || text::watch::line(record, text::terminal_columns());
+    output::show(global.format(), record, text)
 }
 
 /// Prints what a kubelet on this node would report now, and what pleg reports.
-async fn views(global: &Global, pleg: &Pleg) -> anyhow::Result<()> {
-    if global.output == Format::Json {
-        return Ok(());
-    }
+async fn views(pleg: &Pleg) -> anyhow::Result<()> {
     let status = pleg.status().await?;
     let kubelet = &status.kubelet_view.message;
     let health = text::styled(text::health_style(status.health.state), status.health.state);

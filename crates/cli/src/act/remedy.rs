@@ -1,6 +1,6 @@
-//! The remedy, off by default: the first advice of the doctor about the only container that blocks the
-//! lists is followed, if the doctor is certain of the cause, and advises to continue what is stopped or to
-//! end a runc that does not return.
+//! The remedy, off by default. If one container alone blocks the lists, and the doctor is certain of the
+//! cause, its first advice is followed: to continue processes that are stopped, or to end a runc that
+//! does not return.
 //!
 //! ```text
 //!   guarding, one culprit --for two minutes--> doctor --certain, advises signals--> CONT or KILL
@@ -45,6 +45,9 @@ const REMEDY_INTERVAL: Duration = Duration::from_secs(3600);
 
 /// Applies the remedy that is configured. `agent` is the socket of this daemon.
 pub async fn apply(daemon: &Daemon, agent: PathBuf) -> Infallible {
+    if daemon.config.remedy == agent::Remedy::None {
+        return pending().await;
+    }
     let node = Node {
         runtime: daemon.endpoint.clone(),
         agent,
@@ -54,10 +57,7 @@ pub async fn apply(daemon: &Daemon, agent: PathBuf) -> Infallible {
         configured: daemon.config.remedy,
         after: daemon.config.remedy_after.0,
     };
-    match remedies.configured {
-        agent::Remedy::None => pending().await,
-        agent::Remedy::Shim | agent::Remedy::ShimKill => remedies.watch(node).await,
-    }
+    remedies.watch(node).await
 }
 
 /// The configured remedies.
@@ -88,7 +88,7 @@ struct Record<'a> {
     step: Step,
 }
 
-/// What is read of the last record.
+/// The part of the last record that is read.
 #[derive(Debug, Deserialize)]
 struct Last {
     time: WallTime,
@@ -114,15 +114,14 @@ impl Remedies {
             let Ok(status) = agent.status().await else {
                 continue;
             };
-            let id = culprit
-                .update(&status.guard, self.after, Instant::now())
-                .cloned();
-            let Some(id) = id else { continue };
+            let Some(id) = culprit.update(&status.guard, self.after, Instant::now()) else {
+                continue;
+            };
             let now = system_clock()();
             if last_in(&node.records).is_some_and(|last| now.since(last) < REMEDY_INTERVAL) {
                 continue;
             }
-            if let Err(error) = self.apply(&node, &id).await {
+            if let Err(error) = self.apply(&node, id).await {
                 tracing::warn!("no remedy for {id}: {error}");
                 // The next attempt is after another `remedyAfter`.
                 culprit = Culprit::default();
@@ -212,7 +211,7 @@ impl Culprit {
     }
 }
 
-/// What a remedy lacks, so that none is applied.
+/// Why no remedy is applied.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 enum Lacking {
     #[error("the doctor is not certain that it is the cause")]

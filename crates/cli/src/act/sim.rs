@@ -2,12 +2,13 @@
 //!
 //! ```text
 //!   scenario --play--> Sim <--calls-- crictl, a kubelet, pleg
-//!       \--what it did--> a queue --> text, or JSON: a reader that does not read delays nothing
+//!       \--what it did--> a queue --> text, or JSON: a slow reader delays nothing
 //! ```
 
 use std::convert::Infallible;
 use std::future::pending;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use anyhow::Context;
 use clap::Args;
@@ -15,7 +16,7 @@ use cri::Endpoint;
 use pleg::model::wall_time::{WallTime, system_clock};
 use pleg::out::words::counted;
 use pleg_text::GoDuration;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use sim::grpc::{self, socket};
 use sim::{Ending, Played, Scenario};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
@@ -82,7 +83,7 @@ pub async fn run(global: &Global, options: Sim) -> anyhow::Result<Outcome> {
     let _ = sender.send(listening(&options, &sim));
     let result = tokio::select! {
         served = grpc::serve(sim.clone(), listener) => served.with_context(cannot),
-        written = follow(global.output, &scenario, &sim, sender, lines) => written,
+        written = follow(global.format(), &scenario, &sim, sender, lines) => written,
         _ = interrupted => Ok(()),
     };
     if let Err(error) = socket::remove(path).await {
@@ -116,8 +117,8 @@ fn scenario(options: &Sim) -> anyhow::Result<Scenario> {
         return Ok(Scenario::parse("default", DEFAULT_SCENARIO)?);
     };
     let name = file.display().to_string();
-    let text = std::fs::read_to_string(file);
-    let text = text.with_context(|| format!("cannot read the scenario {name}"))?;
+    let text = std::fs::read_to_string(file)
+        .with_context(|| format!("cannot read the scenario {name}"))?;
     Ok(Scenario::parse(&name, &text)?)
 }
 
@@ -149,11 +150,7 @@ async fn follow(
 /// Writes lines until the sender is dropped.
 async fn write(format: Format, mut lines: UnboundedReceiver<Line>) -> anyhow::Result<()> {
     while let Some(line) = lines.recv().await {
-        output::write_in_thread(move || match format {
-            Format::Json => output::json(&line),
-            Format::Text => output::text(&line.text()),
-        })
-        .await?;
+        output::write_in_thread(move || output::show(format, &line, || line.text())).await?;
     }
     Ok(())
 }
@@ -173,12 +170,13 @@ enum Line {
     /// The scenario has done something.
     Scenario {
         time: WallTime,
-        #[serde(flatten, serialize_with = "as_json")]
+        #[serde(flatten, serialize_with = "PlayedJson::serialize")]
         played: Played,
     },
 }
 
 fn listening(options: &Sim, sim: &sim::Sim) -> Line {
+    // This holds a lock: a second call of `world` before it is released would never return.
     let world = sim.world();
     Line::Listening {
         time: sim.now(),
@@ -188,26 +186,20 @@ fn listening(options: &Sim, sim: &sim::Sim) -> Line {
     }
 }
 
-/// An action that was performed, with the field names of the JSON output.
+/// The fields of an action that was performed, as JSON has them.
 #[derive(Serialize)]
-#[serde(rename_all = "camelCase")]
-struct PlayedJson<'a> {
-    at_seconds: f64,
+#[serde(remote = "Played", rename_all = "camelCase")]
+struct PlayedJson {
+    #[serde(rename = "atSeconds", serialize_with = "as_seconds")]
+    at: Duration,
     line: usize,
-    action: &'a str,
+    action: String,
     by_churn: bool,
-    failure: Option<&'a str>,
+    failure: Option<String>,
 }
 
-fn as_json<S: serde::Serializer>(played: &Played, serializer: S) -> Result<S::Ok, S::Error> {
-    let fields = PlayedJson {
-        at_seconds: played.at.as_secs_f64(),
-        line: played.line,
-        action: &played.action,
-        by_churn: played.by_churn,
-        failure: played.failure.as_deref(),
-    };
-    fields.serialize(serializer)
+fn as_seconds<S: Serializer>(duration: &Duration, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_f64(duration.as_secs_f64())
 }
 
 impl Line {
@@ -227,13 +219,10 @@ impl Line {
             Self::Scenario { played, .. } => {
                 let at = GoDuration(played.at).to_string();
                 let action = text::sentence(&played.action);
-                match &played.failure {
-                    None => format!("{at:>10}  {action}\n"),
-                    Some(why) => {
-                        let why = text::styled(text::WARN, text::sentence(why));
-                        format!("{at:>10}  {action}: {why}\n")
-                    }
-                }
+                let failure = played.failure.as_ref().map_or_else(String::new, |why| {
+                    format!(": {}", text::styled(text::WARN, text::sentence(why)))
+                });
+                format!("{at:>10}  {action}{failure}\n")
             }
         }
     }

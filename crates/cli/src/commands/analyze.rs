@@ -6,7 +6,7 @@ use std::path::Path;
 use analyze::analysis::{Analysis, Analyzer, InputReport};
 use analyze::input::{self, Observer, Unreadable};
 use analyze::kind::Kind;
-use anyhow::{anyhow, bail};
+use anyhow::bail;
 use clap::Args;
 use doctor::diagnosis::{NodeVerdict, diagnose};
 use indicatif::{ProgressBar, ProgressStyle};
@@ -14,7 +14,7 @@ use pleg::model::wall_time::system_clock;
 use recorder::store::is_recording_file;
 
 use super::rules::RulesOption;
-use crate::args::{Format, Global};
+use crate::args::Global;
 use crate::{Outcome, output, text};
 
 /// Arguments of `pleg analyze`.
@@ -51,21 +51,16 @@ pub async fn run(global: &Global, options: Analyze) -> anyhow::Result<Outcome> {
     let (analysis, mut unreadable) = read.await?;
     let read_any = |input: &InputReport| input.error.is_none() || input.lines > 0;
     if unreadable.is_empty() || analysis.inputs.iter().any(read_any) {
-        output::ignore_gone_reader(show(global, &analysis))?;
+        let page = || text::analyze::page(&analysis);
+        output::ignore_gone_reader(output::show(global.format(), &analysis, page))?;
     }
     match unreadable.len() {
-        0 => Ok(match analysis.has_problem() {
-            true => Outcome::Problem,
-            false => Outcome::Done,
-        }),
+        0 => Ok(Outcome::done(analysis.has_problem())),
         1 => Err(unreadable.remove(0).into()),
-        more => {
-            let first = anyhow::Error::from(unreadable.remove(0));
-            Err(anyhow!(
-                "{}, and {} more inputs could not be read",
-                output::sentence(&first),
-                more - 1
-            ))
+        all => {
+            let first = output::sentence(&unreadable.remove(0).into());
+            let more = all - 1;
+            bail!("{first}, and {more} more inputs could not be read")
         }
     }
 }
@@ -170,13 +165,6 @@ fn read_files(files: &[String], at_once: NonZeroUsize) -> (Analysis, Vec<Unreada
     let unreadable = input::read(files, now, at_once, &mut analyzer, &mut progress);
     progress.bar.finish_and_clear();
     (analyzer.finish(), unreadable)
-}
-
-fn show(global: &Global, analysis: &Analysis) -> anyhow::Result<()> {
-    match global.output {
-        Format::Json => output::json(analysis),
-        Format::Text => output::text(&text::analyze::page(analysis)),
-    }
 }
 
 /// A bar on standard error, if that is a terminal.

@@ -7,7 +7,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context, bail};
+use anyhow::Context;
 use causes::Cause;
 use causes::finding::Finding;
 use clap::Args;
@@ -17,15 +17,17 @@ use doctor::facts::NodeFacts;
 use doctor::facts::probes::{GuardFacts, ProbeReport};
 use serde::Serialize;
 use tokio::task::spawn_blocking;
-use tokio::time::{Instant, timeout};
+use tokio::time::Instant;
 
 use self::node::{COLLECT_LIMIT, What, facts};
 pub use self::node::{collect_facts, serve_helper};
 use super::explain::{CauseArgument, CauseParser};
+use super::on_disk;
 use super::rules::RulesOption;
 use crate::act::Signals;
-use crate::args::{AgentOption, Format, Global};
+use crate::args::{AgentOption, Global};
 use crate::progress::Waiting;
+use crate::text::printable_path;
 use crate::{Outcome, endpoint, output, text};
 
 /// How long to wait for the disk to show whether a bundle can be written.
@@ -35,7 +37,7 @@ const CHECK_LIMIT: Duration = Duration::from_secs(2);
 const WRITE_LIMIT: Duration = Duration::from_secs(5);
 
 /// The default address of a kubelet's health endpoint.
-const KUBELET_HEALTHZ: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 10248);
+pub const KUBELET_HEALTHZ: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 10248);
 
 const AFTER_HELP: &str = "\
 Harmless: the runtime is observed as an agent does it, or by the agent on this
@@ -151,55 +153,38 @@ pub async fn run(global: &Global, options: Doctor) -> anyhow::Result<Outcome> {
     })
 }
 
-fn shown(path: &Path) -> String {
-    text::printable(&path.display().to_string()).into_owned()
-}
-
 fn unwritten(path: &Path) -> String {
-    format!("cannot write the bundle {}", shown(path))
+    format!("cannot write the bundle {}", printable_path(path))
 }
 
 /// Checks whether the bundle can be written. A mistake of the user is an error at once. A disk that is
 /// full or hangs may be the fault of the node: that inner error is returned after the diagnosis.
 async fn check_place(path: &Path) -> anyhow::Result<anyhow::Result<()>> {
     let place = path.to_owned();
-    let checked = match on_disk(CHECK_LIMIT, move || bundle::check_place(&place)).await {
-        Ok(checked) => checked,
-        Err(hangs) => return Ok(Err(hangs)),
-    };
-    let is_mistake = matches!(checked, Err(NoPlace::NoFile | NoPlace::Other(_)));
-    let checked = checked.with_context(|| unwritten(path));
-    match is_mistake {
-        true => checked.map(Ok),
-        false => Ok(checked),
-    }
-}
-
-/// Runs work that a hanging disk may block, with a time limit.
-async fn on_disk<T: Send + 'static>(
-    limit: Duration,
-    work: impl FnOnce() -> T + Send + 'static,
-) -> anyhow::Result<T> {
-    match timeout(limit, spawn_blocking(work)).await {
-        Ok(done) => Ok(done?),
-        Err(_) => bail!("the disk for the bundle does not respond"),
+    match on_disk(CHECK_LIMIT, move || bundle::check_place(&place)).await {
+        Ok(mistake @ Err(NoPlace::NoFile | NoPlace::Other(_))) => {
+            mistake.map(Ok).with_context(|| unwritten(path))
+        }
+        Ok(checked) => Ok(checked.with_context(|| unwritten(path))),
+        Err(hangs) => Ok(Err(hangs.context(unwritten(path)))),
     }
 }
 
 /// The facts in a bundle or snapshot, and the earlier findings in the history of a snapshot.
 fn read_facts(path: &Path) -> anyhow::Result<(NodeFacts, Vec<Finding>)> {
+    let place = printable_path(path);
     if !recorder::snapshot::is_snapshot(path) {
-        let facts = bundle::read(path).with_context(|| shown(path))?;
-        return Ok((facts, Vec::new()));
+        return Ok((bundle::read(path).context(place)?, Vec::new()));
     }
-    let mut read = recorder::snapshot::open(path).with_context(|| shown(path))?;
+    let mut read = recorder::snapshot::open(path).context(place.clone())?;
     let earlier = read.fold().findings();
     if let Some(error) = read.unreadable_bundle {
-        let unreadable = || format!("{}: the bundle of the snapshot cannot be read", shown(path));
-        return Err(error).with_context(unreadable);
+        let unreadable = format!("{place}: the bundle of the snapshot cannot be read");
+        return Err(error).context(unreadable);
     }
-    let without = || format!("{}: the snapshot has no bundle", shown(path));
-    Ok((read.parts.facts.with_context(without)?, earlier))
+    let facts = read.parts.facts;
+    let facts = facts.with_context(|| format!("{place}: the snapshot has no bundle"))?;
+    Ok((facts, earlier))
 }
 
 fn show(
@@ -208,16 +193,18 @@ fn show(
     diagnosis: &Diagnosis,
     facts: &NodeFacts,
 ) -> anyhow::Result<()> {
-    match global.output {
-        _ if options.npd => output::text(&text::npd::line(diagnosis)),
-        Format::Json => output::json(&Report {
-            diagnosis,
-            probes: facts.probes.all().map(ProbeReport::from).collect(),
-            unasked: facts.probes.unasked + facts.probes.unobserved,
-            undecided: facts.probes.undecided,
-            is_interrupted: facts.probes.is_interrupted(),
-            guard: facts.probes.guard.as_ref(),
-        }),
-        Format::Text => output::text(&text::doctor::page(diagnosis, facts)),
+    if options.npd {
+        return output::text(&text::npd::line(diagnosis));
     }
+    let report = Report {
+        diagnosis,
+        probes: facts.probes.all().map(ProbeReport::from).collect(),
+        unasked: facts.probes.unasked + facts.probes.unobserved,
+        undecided: facts.probes.undecided,
+        is_interrupted: facts.probes.is_interrupted(),
+        guard: facts.probes.guard.as_ref(),
+    };
+    output::show(global.format(), &report, || {
+        text::doctor::page(diagnosis, facts)
+    })
 }

@@ -11,7 +11,7 @@ use clap::{Arg, Args, Command};
 use serde_json::json;
 
 use super::rules::RulesOption;
-use crate::args::{Format, Global};
+use crate::args::Global;
 use crate::text::styled;
 use crate::{Outcome, output, text};
 
@@ -32,14 +32,9 @@ pub fn run(global: &Global, options: Explain) -> anyhow::Result<Outcome> {
         .as_ref()
         .map(CauseArgument::cause)
         .transpose()?;
-    match (cause, global.output) {
-        (Some(cause), Format::Text) => output::text(&cause.page())?,
-        (Some(cause), Format::Json) => output::json(&of(cause))?,
-        (None, Format::Text) => output::text(&list())?,
-        (None, Format::Json) => {
-            let all: Vec<_> = all().map(of).collect();
-            output::json(&all)?;
-        }
+    match cause {
+        Some(cause) => output::show(global.format(), &of(cause), || cause.page().to_string())?,
+        None => output::show(global.format(), &all().map(of).collect::<Vec<_>>(), list)?,
     }
     Ok(Outcome::Done)
 }
@@ -87,11 +82,8 @@ impl TypedValueParser for CauseParser {
     }
 
     fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
-        Some(Box::new(
-            Cause::ALL
-                .into_iter()
-                .map(|cause| PossibleValue::new(cause.id())),
-        ))
+        let ids = Cause::ALL.into_iter().map(|cause| cause.id());
+        Some(Box::new(ids.map(PossibleValue::new)))
     }
 }
 

@@ -14,6 +14,7 @@ use pleg::out::status_report::Progress;
 use serde::Serialize;
 use tokio::time::{sleep, timeout};
 
+use crate::args::Format;
 use crate::progress::ProgressLine;
 use crate::text::fleet as show;
 use crate::text::fleet::Columns;
@@ -131,9 +132,9 @@ enum Output {
 /// A node in JSON.
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
-struct NodePage<'a> {
+struct NodePage {
     #[serde(flatten)]
-    node: &'a NodeView,
+    node: NodeView,
     events: Vec<FleetEvent>,
 }
 
@@ -164,16 +165,9 @@ pub async fn run(options: Kubectl) -> anyhow::Result<Outcome> {
 
 async fn show_fleet(fleet: &Fleet, options: &Kubectl) -> anyhow::Result<Outcome> {
     let (nodes, _) = listed(fleet, options).await?;
-    output::ignore_gone_reader(match options.output {
-        Some(Output::Json) => output::json(&nodes),
-        _ => output::text(&show::table(&nodes, options.columns(), now())),
-    })?;
-    let is_failing = nodes.iter().any(NodeView::is_failing);
-    Ok(if is_failing {
-        Outcome::Problem
-    } else {
-        Outcome::Done
-    })
+    let table = || show::table(&nodes, options.columns(), now());
+    output::ignore_gone_reader(output::show(options.format(), &nodes, table))?;
+    Ok(Outcome::done(nodes.iter().any(NodeView::is_failing)))
 }
 
 /// All nodes, failing nodes first, and the resource version of the list.
@@ -203,19 +197,10 @@ async fn show_node(fleet: &Fleet, name: &str, options: &Kubectl) -> anyhow::Resu
             Vec::new()
         }
     };
-    let is_failing = node.is_failing();
-    output::ignore_gone_reader(match options.output {
-        Some(Output::Json) => output::json(&NodePage {
-            node: &node,
-            events,
-        }),
-        _ => output::text(&show::page(&node, &events, now())),
-    })?;
-    Ok(if is_failing {
-        Outcome::Problem
-    } else {
-        Outcome::Done
-    })
+    let page = NodePage { node, events };
+    let text = || show::page(&page.node, &page.events, now());
+    output::ignore_gone_reader(output::show(options.format(), &page, text))?;
+    Ok(Outcome::done(page.node.is_failing()))
 }
 
 /// Shows all nodes, then each one that changes, until interrupted.
@@ -226,25 +211,23 @@ async fn watch(fleet: &Fleet, options: &Kubectl) -> anyhow::Result<Outcome> {
     shown.all(nodes)?;
     loop {
         let ended = tokio::select! {
-            ended = follow(fleet, options, &mut version, &mut shown) => ended,
+            ended = follow(fleet, options, &mut version, &mut shown) => ended?,
             _ = &mut interrupted => return Ok(Outcome::Done),
             () = output::reader_gone() => return Ok(Outcome::Done),
         };
-        let is_expired = match ended? {
-            Ok(()) => false,
-            Err(failure) => {
-                if failure != Failure::Expired {
-                    tracing::warn!("cannot watch the nodes: {failure}");
-                }
-                true
-            }
-        };
+        if let Err(failure) = &ended
+            && *failure != Failure::Expired
+        {
+            tracing::warn!("cannot watch the nodes: {failure}");
+        }
         tokio::select! {
             () = sleep(RETRY_INTERVAL) => {}
             _ = &mut interrupted => return Ok(Outcome::Done),
         }
         // The changes in between are the differences to what was shown.
-        if is_expired && let Ok((nodes, now)) = listed(fleet, options).await {
+        if ended.is_err()
+            && let Ok((nodes, now)) = listed(fleet, options).await
+        {
             shown.all(nodes)?;
             version = now;
         }
@@ -277,7 +260,7 @@ async fn follow(
 
 /// What a watch has shown.
 struct Shown {
-    output: Option<Output>,
+    format: Format,
     columns: Columns,
     nodes: BTreeMap<String, NodeView>,
 }
@@ -292,7 +275,7 @@ struct Gone {
 impl Shown {
     fn new(options: &Kubectl) -> Self {
         Self {
-            output: options.output,
+            format: options.format(),
             columns: options.columns(),
             nodes: BTreeMap::new(),
         }
@@ -300,13 +283,13 @@ impl Shown {
 
     /// Takes the list of all nodes, and shows those that are new or differ.
     fn all(&mut self, nodes: Vec<NodeView>) -> anyhow::Result<()> {
-        let there: BTreeSet<String> = nodes.iter().map(|view| view.node.clone()).collect();
-        let gone: Vec<_> = self
-            .nodes
-            .keys()
-            .filter(|node| !there.contains(*node))
+        let present: BTreeSet<&String> = nodes.iter().map(|view| &view.node).collect();
+        let known = self.nodes.keys();
+        let gone: Vec<String> = known
+            .filter(|node| !present.contains(node))
+            .cloned()
             .collect();
-        for node in gone.into_iter().cloned().collect::<Vec<_>>() {
+        for node in gone {
             self.change(Change::Gone(node))?;
         }
         let new = nodes.into_iter().filter(|view| self.is_new(view)).collect();
@@ -318,14 +301,15 @@ impl Shown {
             Change::There(view) if self.is_new(&view) => self.show(vec![*view]),
             Change::There(_) => Ok(()),
             Change::Gone(node) if self.nodes.remove(&node).is_none() => Ok(()),
-            Change::Gone(node) => match self.output {
-                Some(Output::Json) => output::json(&Gone { node, gone: true }),
-                _ => output::text(&show::gone(&node)),
-            },
+            Change::Gone(node) => {
+                let gone = Gone { node, gone: true };
+                output::show(self.format, &gone, || show::gone(&gone.node))
+            }
         }
     }
 
-    /// Whether it differs from what was shown, apart from the heartbeat and the ages in its message.
+    /// Whether the node differs from what was shown, apart from its heartbeat and its message, which
+    /// contains ages.
     fn is_new(&self, view: &NodeView) -> bool {
         let Some(shown) = self.nodes.get(&view.node) else {
             return true;
@@ -337,9 +321,9 @@ impl Shown {
     }
 
     fn show(&mut self, views: Vec<NodeView>) -> anyhow::Result<()> {
-        match self.output {
-            Some(Output::Json) => views.iter().try_for_each(output::json)?,
-            _ => {
+        match self.format {
+            Format::Json => views.iter().try_for_each(output::json)?,
+            Format::Text => {
                 output::text(&show::table(&views, self.columns, now()))?;
                 self.columns.header = false;
             }
@@ -351,6 +335,13 @@ impl Shown {
 }
 
 impl Kubectl {
+    fn format(&self) -> Format {
+        match self.output {
+            Some(Output::Json) => Format::Json,
+            _ => Format::Text,
+        }
+    }
+
     fn columns(&self) -> Columns {
         Columns {
             header: !self.no_headers,

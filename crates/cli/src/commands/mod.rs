@@ -3,10 +3,13 @@
 use std::fs::{self, File};
 use std::io;
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::bail;
+use tokio::task::spawn_blocking;
+use tokio::time::timeout;
 
-use crate::text::printable;
+use crate::text::printable_path;
 
 pub mod agent;
 pub mod analyze;
@@ -32,12 +35,22 @@ fn check_permission(path: &Path) -> anyhow::Result<()> {
         false => Ok(()),
     });
     if read.is_err_and(|error| error.kind() == io::ErrorKind::PermissionDenied) {
-        let path = path.display().to_string();
         bail!(
             "{}: permission denied: only the user of the agent may read it; run this command as \
              root, for example with sudo",
-            printable(&path)
+            printable_path(path)
         );
     }
     Ok(())
+}
+
+/// Runs work that a hanging disk may block, with a time limit.
+async fn on_disk<T: Send + 'static>(
+    limit: Duration,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> anyhow::Result<T> {
+    match timeout(limit, spawn_blocking(work)).await {
+        Ok(done) => Ok(done?),
+        Err(_) => bail!("the disk does not respond"),
+    }
 }

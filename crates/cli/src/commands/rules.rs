@@ -9,7 +9,7 @@ use pleg::model::wall_time::system_clock;
 use pleg::out::words::counted;
 use serde_json::json;
 
-use crate::args::{Format, Global};
+use crate::args::Global;
 use crate::{Outcome, output};
 
 /// Arguments of `pleg rules`.
@@ -50,13 +50,12 @@ impl RulesOption {
 fn install(folders: &[PathBuf]) -> anyhow::Result<&'static Rules> {
     match Rules::with_folders(folders) {
         Ok(rules) => Ok(rules.install()?),
-        Err(errors) => bail!("{}", lines(&errors)),
+        Err(errors) => bail!("{}", sentences(&errors).join("\n")),
     }
 }
 
-fn lines(errors: &[Error]) -> String {
-    let errors: Vec<String> = errors.iter().map(Error::to_string).collect();
-    errors.join("\n")
+fn sentences(errors: &[Error]) -> Vec<String> {
+    errors.iter().map(Error::to_string).collect()
 }
 
 /// Says that there is no error.
@@ -81,23 +80,17 @@ pub fn run(global: &Global, options: RulesCommand) -> anyhow::Result<Outcome> {
         samples,
         errors,
     } = &checked;
-    match global.output {
-        Format::Json => {
-            let errors: Vec<String> = errors.iter().map(Error::to_string).collect();
-            output::json(&json!({"rules": rules, "samples": samples, "errors": errors}))?;
-        }
-        Format::Text if errors.is_empty() => {
-            output::text(&valid(*rules, *samples))?;
-        }
-        Format::Text => {
-            let (errors, of) = (lines(errors), counted(errors.len(), "error"));
-            let rules = counted(*rules, "rule");
-            let samples = counted(*samples, "sample");
-            output::text(&format!("{errors}\n{of} in {rules} and {samples}\n"))?;
-        }
-    }
-    Ok(match errors.is_empty() {
-        true => Outcome::Done,
-        false => Outcome::Problem,
-    })
+    let errors = sentences(errors);
+    let report = json!({"rules": rules, "samples": samples, "errors": errors});
+    output::show(global.format(), &report, || match errors.is_empty() {
+        true => valid(*rules, *samples),
+        false => format!(
+            "{}\n{} in {} and {}\n",
+            errors.join("\n"),
+            counted(errors.len(), "error"),
+            counted(*rules, "rule"),
+            counted(*samples, "sample")
+        ),
+    })?;
+    Ok(Outcome::done(!errors.is_empty()))
 }

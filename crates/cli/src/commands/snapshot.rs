@@ -16,14 +16,14 @@ use recorder::Recorded;
 use recorder::snapshot::{self, Head, Parts};
 use recorder::store::{Range, Reader, read};
 use serde::Serialize;
-use tokio::task::spawn_blocking;
 use tokio::time::timeout;
 
-use super::check_permission;
 use super::doctor::collect_facts;
+use super::{check_permission, on_disk};
 use crate::args::{AgentOption, Format, Global, duration};
 use crate::observe_once::observe_once;
 use crate::progress::Waiting;
+use crate::text::printable_path;
 use crate::{Outcome, endpoint, output, text};
 
 /// The file name that stands for standard output.
@@ -85,12 +85,12 @@ pub async fn run(global: &Global, options: Snapshot) -> anyhow::Result<Outcome> 
             "a snapshot is compressed: redirect standard output, or name a file"
         );
         ensure!(
-            global.output == Format::Text,
+            global.format() == Format::Text,
             "-o json describes the file that was written: name a file"
         );
     } else {
         let place = file.clone();
-        on_disk(move || bundle::check_place(&place))
+        on_disk(DISK_LIMIT, move || bundle::check_place(&place))
             .await?
             .with_context(|| unwritten(&file))?;
     }
@@ -98,26 +98,21 @@ pub async fn run(global: &Global, options: Snapshot) -> anyhow::Result<Outcome> 
     let (parts, is_own) = parts(global, &options, &mut missing).await?;
     let folder = options.history.unwrap_or_else(history_directory);
     let range = Range::since(since);
-    let endpoint = parts
-        .status
-        .as_ref()
-        .map(|status| status.runtime.endpoint.clone());
+    let status = parts.status.as_ref();
+    let endpoint = status.map(|status| status.runtime.endpoint.clone());
     let read_history = move || {
         check_runtime(&folder, taken, endpoint.as_deref())?;
         History::read(&folder, range, options.since)
     };
-    let history = on_disk(read_history).await?;
-    if let Err(why) = &history {
-        missing.push(why.clone());
-    }
-    let history = history.ok();
+    let history = on_disk(DISK_LIMIT, read_history).await?;
+    let history = history.map_err(|why| missing.push(why)).ok();
     if parts.status.is_none() && history.is_none() {
         bail!("there is nothing to write: {}", missing.join("; "));
     }
     let mut head = Head::new(taken, since, missing.clone());
     head.own_examination = is_own;
     let path = file.clone();
-    let written = on_disk(move || {
+    let written = on_disk(DISK_LIMIT, move || {
         let entries = history.into_iter().flat_map(History::entries);
         match is_piped {
             true => snapshot::write_to(io::stdout().lock(), &head, &parts, entries),
@@ -136,15 +131,12 @@ pub async fn run(global: &Global, options: Snapshot) -> anyhow::Result<Outcome> 
         entries,
         missing: &missing,
     };
-    match global.output {
-        Format::Json => output::json(&report)?,
-        Format::Text => output::text(&page(&report))?,
-    }
+    output::show(global.format(), &report, || page(&report))?;
     Ok(Outcome::Done)
 }
 
 fn page(report: &Report) -> String {
-    let file = shown(report.file);
+    let file = printable_path(report.file);
     let entries = counted(report.entries as usize, "entry");
     let mut page = format!("Wrote {file}: {entries} of history\n");
     for missing in report.missing {
@@ -158,16 +150,12 @@ fn name(taken: WallTime) -> PathBuf {
     format!("pleg-{time}.snapshot.gz").into()
 }
 
-fn shown(path: &Path) -> String {
-    text::printable(&path.display().to_string()).into_owned()
-}
-
 fn unwritten(path: &Path) -> String {
-    format!("cannot write the snapshot {}", shown(path))
+    format!("cannot write the snapshot {}", printable_path(path))
 }
 
-/// Collects status, pods and facts. Also returns whether they were observed without an agent that was
-/// looked for. Adds a sentence to `missing` for each part that cannot be collected.
+/// Collects status, pods and facts. Also returns whether they were observed directly because no agent
+/// was found. Adds a sentence to `missing` for each part that cannot be collected.
 async fn parts(
     global: &Global,
     options: &Snapshot,
@@ -187,10 +175,11 @@ async fn parts(
             choice
         }
         without => {
-            match without {
-                Err(error) => missing.push(format!("agent: {}", because(error.into()))),
-                Ok(_) => missing.push("agent: none responds on this node".to_owned()),
-            }
+            let why = match without {
+                Err(error) => because(error.into()),
+                Ok(_) => "none responds on this node".to_owned(),
+            };
+            missing.push(format!("agent: {why}"));
             if let Err(error) = observe(named.clone(), &mut parts).await {
                 missing.push(format!("status and pods: {}", because(error)));
             }
@@ -209,10 +198,7 @@ async fn parts(
 }
 
 async fn observe(named: Option<Endpoint>, parts: &mut Parts) -> anyhow::Result<()> {
-    let observed = async {
-        let endpoint = endpoint::find(named).await?;
-        observe_once(&endpoint).await
-    };
+    let observed = async { observe_once(&endpoint::find(named).await?).await };
     let Ok(observation) = timeout(OBSERVE_LIMIT, observed).await else {
         bail!("the runtime does not respond");
     };
@@ -242,7 +228,7 @@ fn check_runtime(folder: &Path, now: WallTime, endpoint: Option<&str>) -> Result
     match endpoints.last().zip(endpoint) {
         Some((recorded, endpoint)) if &*recorded != endpoint => Err(format!(
             "history: {} is that of another runtime, {}: --history names the directory",
-            shown(folder),
+            printable_path(folder),
             text::printable(&recorded)
         )),
         _ => Ok(()),
@@ -258,27 +244,17 @@ struct History {
 impl History {
     fn read(folder: &Path, range: Range, since: Duration) -> Result<Self, String> {
         check_permission(folder).map_err(|error| format!("history: {}", because(error)))?;
-        let shown = shown(folder);
+        let place = printable_path(folder);
         let mut others = read(folder, range)
-            .map_err(|error| format!("history: {shown}: {}", because(error.into())))?;
+            .map_err(|error| format!("history: {place}: {}", because(error.into())))?;
         let first = others.next().ok_or_else(|| {
             let since = GoDuration(since);
-            format!("history: {shown} has no entries of the last {since}")
+            format!("history: {place} has no entries of the last {since}")
         })?;
         Ok(Self { first, others })
     }
 
     fn entries(self) -> impl Iterator<Item = recorder::Entry> {
         std::iter::once(self.first).chain(self.others)
-    }
-}
-
-/// Runs work that a hanging disk may block, with a time limit.
-async fn on_disk<T: Send + 'static>(
-    work: impl FnOnce() -> T + Send + 'static,
-) -> anyhow::Result<T> {
-    match timeout(DISK_LIMIT, spawn_blocking(work)).await {
-        Ok(done) => Ok(done?),
-        Err(_) => bail!("the disk does not respond"),
     }
 }

@@ -13,25 +13,21 @@ use crate::{Outcome, endpoint, log, output, text};
 pub async fn run(global: &Global, options: Status) -> anyhow::Result<Outcome> {
     let named = global.given_endpoint()?;
     let choice = options.agent.choice();
-    let (status, outcome) = match of_agent(&choice, named.as_ref()).await? {
-        Some(status) => {
-            let outcome = outcome_with_agent(&status);
-            (status, outcome)
+    if let Some(status) = of_agent(&choice, named.as_ref()).await? {
+        output::ignore_gone_reader(show(global, &status))?;
+        return Ok(outcome_with_agent(&status));
+    }
+    match of_runtime(named).await {
+        Ok(status) => {
+            output::ignore_gone_reader(show(global, &status))?;
+            Ok(outcome_without_agent(&status))
         }
-        None => match of_runtime(named).await {
-            Ok(status) => {
-                let outcome = outcome_without_agent(&status);
-                (status, outcome)
-            }
-            Err(error) if is_unreachable(&error) => {
-                log::final_error(&output::sentence(&error), Format::Text);
-                return Ok(Outcome::Problem);
-            }
-            Err(error) => return Err(error),
-        },
-    };
-    output::ignore_gone_reader(show(global, &status))?;
-    Ok(outcome)
+        Err(error) if is_unreachable(&error) => {
+            log::final_error(&output::sentence(&error), Format::Text);
+            Ok(Outcome::Problem)
+        }
+        Err(error) => Err(error),
+    }
 }
 
 /// The status that the agent reports. If there is none, a warning says that the status shown is not
@@ -87,35 +83,36 @@ fn outcome_with_agent(status: &StatusReport) -> Outcome {
         _ if is_runtime_away(status.health.reason) => Outcome::Problem,
         HealthState::Healthy | HealthState::Degraded => Outcome::Done,
         HealthState::Unhealthy => Outcome::Problem,
-        HealthState::Starting if has_failure(status) => Outcome::Problem,
-        HealthState::Starting => Outcome::Unknown,
+        HealthState::Starting => {
+            let has_failed = status.relist.last_failure.is_some();
+            match has_failed || has_failing_call(status) {
+                true => Outcome::Problem,
+                false => Outcome::Unknown,
+            }
+        }
     }
 }
 
 /// The outcome of one observation without an agent: any stuck or failing call is a problem.
 fn outcome_without_agent(status: &StatusReport) -> Outcome {
-    match status.stuck.is_empty() && status.failing.is_empty() {
-        true => outcome_with_agent(status),
-        false => Outcome::Problem,
+    match has_failing_call(status) {
+        true => Outcome::Problem,
+        false => outcome_with_agent(status),
     }
 }
 
-fn is_runtime_away(reason: Reason) -> bool {
+/// Whether the runtime answers no call.
+pub fn is_runtime_away(reason: Reason) -> bool {
     matches!(reason, Reason::RuntimeUnreachable | Reason::RuntimeSilent)
 }
 
-fn has_failure(status: &StatusReport) -> bool {
-    let failed = status.relist.last_failure.is_some();
-    failed || !status.stuck.is_empty() || !status.failing.is_empty()
+fn has_failing_call(status: &StatusReport) -> bool {
+    !status.stuck.is_empty() || !status.failing.is_empty()
 }
 
 fn show(global: &Global, status: &StatusReport) -> anyhow::Result<()> {
-    match global.output {
-        Format::Json => output::json(status),
-        Format::Text => {
-            let page = text::status::page(status);
-            let columns = text::terminal_columns();
-            output::text(&text::fit(&page, text::status::INDENT, columns))
-        }
-    }
+    output::show(global.format(), status, || {
+        let page = text::status::page(status);
+        text::fit(&page, text::status::INDENT, text::terminal_columns())
+    })
 }

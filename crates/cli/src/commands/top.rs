@@ -80,7 +80,7 @@ pub struct Top {
 
 pub async fn run(global: &Global, options: Top) -> anyhow::Result<Outcome> {
     ensure!(
-        global.output == Format::Text,
+        global.format() == Format::Text,
         "the screen has no JSON: use `pleg status -o json` or `pleg watch -o json`"
     );
     if !is_available() {
@@ -92,25 +92,16 @@ pub async fn run(global: &Global, options: Top) -> anyhow::Result<Outcome> {
     if let Some(path) = options.from {
         let recording = spawn_blocking(move || recorded::read(&path)).await??;
         let state = State::live(WallTime::now(), options.namespace);
-        let ended = signals::screen_ended()?;
-        return show(
-            state,
-            Feed::Recorded(Replay::new(Box::new(recording))),
-            ended,
-            pending(),
-        )
-        .await;
+        let feed = Feed::Recorded(Replay::new(Box::new(recording)));
+        return show(state, feed, signals::screen_ended()?, pending()).await;
     }
     let choice = options.agent.choice();
     let (watching, runtime) = watching(global, &options, &choice).await?;
     let ended = signals::screen_ended()?;
     let (sender, updates) = mpsc::channel(MAX_WAITING_UPDATES);
     let failed = in_a_thread(live::follow(watching, sender));
-    let failed = async {
-        failed
-            .await
-            .unwrap_or_else(|_| anyhow!("watching the node failed"))
-    };
+    let gone = |_| anyhow!("watching the node failed");
+    let failed = async { failed.await.unwrap_or_else(gone) };
     let feed = Feed::Live(Live {
         updates,
         examine: Box::new(move || Box::pin(examine::run(runtime.clone(), choice.clone()))),

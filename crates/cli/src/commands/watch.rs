@@ -6,8 +6,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agent::AgentClient;
-use anyhow::{Context, ensure};
+use anyhow::ensure;
 use cri::Endpoint;
+use pleg::out::cache::Stopped;
 use pleg::out::record::Record;
 use pleg::out::status_report::StatusReport;
 use pleg::out::subscribers::Subscription;
@@ -94,9 +95,8 @@ async fn watch_agent(
 pub fn config(relisting: &Relisting) -> anyhow::Result<Config> {
     let default = Config::default();
     let period = relisting.relist_period.unwrap_or(default.relist_period);
-    let threshold = relisting
-        .relist_threshold
-        .unwrap_or(default.relist_threshold);
+    let threshold = relisting.relist_threshold;
+    let threshold = threshold.unwrap_or(default.relist_threshold);
     ensure!(
         threshold > period,
         "the relist threshold ({}) must be longer than the period ({})",
@@ -137,7 +137,7 @@ struct Printer<'a> {
 impl<'a> Printer<'a> {
     fn new(global: &Global, options: &'a Watch) -> Self {
         Self {
-            format: global.output,
+            format: global.format(),
             width: text::terminal_columns(),
             filter: &options.filter,
             hints: options.relisting.kernel_hints.unwrap_or(KernelHints::Auto),
@@ -175,7 +175,7 @@ impl<'a> Printer<'a> {
     /// Prints a record, if the filter shows it and it is new. `None` means that our own engine has
     /// stopped.
     async fn print(&mut self, record: Option<Record>) -> anyhow::Result<()> {
-        let record = record.context("the event loop has stopped")?;
+        let record = record.ok_or(Stopped)?;
         if let Record::Event(event) = &record
             && !self.filter.shows(&event.pod.namespace, &event.pod.name)
         {
@@ -185,10 +185,7 @@ impl<'a> Printer<'a> {
             return Ok(());
         };
         let (format, width) = (self.format, self.width);
-        let write = move || match format {
-            Format::Json => output::json(&record),
-            Format::Text => output::text(&text::watch::line(&record, width)),
-        };
+        let write = move || output::show(format, &record, || text::watch::line(&record, width));
         output::write_in_thread(write).await
     }
 }

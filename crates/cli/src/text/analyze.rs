@@ -1,10 +1,10 @@
 //! The page of `pleg analyze`.
 
-use std::fmt::Write;
+use std::fmt::Display;
 use std::time::Duration;
 
 use analyze::analysis::{Analysis, InputReport};
-use analyze::goroutines::{Goroutines, ShownGroup};
+use analyze::goroutines::Goroutines;
 use analyze::metrics::MetricsReading;
 use analyze::series::PlegReading;
 use causes::finding::Verdict;
@@ -30,10 +30,10 @@ pub fn page(analysis: &Analysis) -> String {
         false if analysis.is_clean() => styled(GOOD, summary),
         false => summary.to_string(),
     };
-    line(&mut page, &summary);
+    line(&mut page, summary);
     page.push('\n');
     for input in &analysis.inputs {
-        line(&mut page, &of_input(input));
+        line(&mut page, of_input(input));
     }
     if let Some(pleg) = &analysis.pleg {
         of_series(&mut page, pleg, &analysis.summary);
@@ -47,7 +47,10 @@ pub fn page(analysis: &Analysis) -> String {
     if analysis.timeline.len() > 1 {
         head(&mut page, "Timeline");
         for quote in analysis.timeline.iter().take(MAX_QUOTES) {
-            line(&mut page, &format!("  {}", sentence(&quote.to_string())));
+            line(
+                &mut page,
+                format_args!("  {}", sentence(&quote.to_string())),
+            );
         }
         more(&mut page, analysis.timeline.len(), MAX_QUOTES, "lines");
     }
@@ -65,7 +68,7 @@ pub fn page(analysis: &Analysis) -> String {
     if !analysis.unexplained.is_empty() {
         head(&mut page, "No known cause");
         for trouble in &analysis.unexplained {
-            line(&mut page, &format!("  {}", sentence(trouble)));
+            line(&mut page, format_args!("  {}", sentence(trouble)));
         }
     }
     of_errors(&mut page, analysis);
@@ -95,50 +98,38 @@ fn of_errors(page: &mut String, analysis: &Analysis) {
     if analysis.errors.is_empty() {
         return;
     }
-    head(
-        page,
-        "Errors in the logs, which a healthy node may have too",
-    );
+    let title = "Errors in the logs, which a healthy node may have too";
+    head(page, title);
     for error in analysis.errors.iter().take(MAX_ERRORS) {
         let (message, first) = (printable(&error.message), printable(&error.first));
         let lines = counted(error.lines as usize, "line");
-        line(page, &format!("  {message}"));
+        line(page, format_args!("  {message}"));
         line(
             page,
-            &styled(DIM, format_args!("    {lines}, first at {first}")),
+            styled(DIM, format_args!("    {lines}, first at {first}")),
         );
     }
     let all = analysis.errors.len() + analysis.other_errors as usize;
     more(page, all, MAX_ERRORS, "errors");
 }
 
-fn line(page: &mut String, text: &str) {
-    page.push_str(text.trim_end());
+fn line(page: &mut String, text: impl Display) {
+    page.push_str(text.to_string().trim_end());
     page.push('\n');
 }
 
 fn more(page: &mut String, all: usize, shown: usize, what: &str) {
     if all > shown {
-        line(
-            page,
-            &styled(
-                DIM,
-                format_args!("  and {} more {what} (shown by -o json)", all - shown),
-            ),
-        );
+        let more = format!("  and {} more {what} (shown by -o json)", all - shown);
+        line(page, styled(DIM, more));
     }
 }
 
 fn of_input(input: &InputReport) -> String {
-    let mut text = format!(
-        "{}: {}, {}",
-        printable(&input.path),
-        input.kind.as_str(),
-        counted(input.lines as usize, "line")
-    );
+    let (path, kind) = (printable(&input.path), input.kind.as_str());
+    let mut text = format!("{path}: {kind}, {}", counted(input.lines as usize, "line"));
     if input.unread_lines > 0 {
-        // Writing to a string cannot fail.
-        let _ = write!(text, ", {} of them not recognised", input.unread_lines);
+        text += &format!(", {} of them not recognised", input.unread_lines);
     }
     match &input.error {
         Some(error) => styled(WARN, format_args!("{text}; {}", sentence(error))),
@@ -149,108 +140,72 @@ fn of_input(input: &InputReport) -> String {
 fn of_series(page: &mut String, pleg: &PlegReading, summary: &str) {
     head(page, &format!("PLEG: {}", pleg.pattern.as_str()));
     if pleg.reading != summary {
-        line(page, &format!("  {}", sentence(&pleg.reading)));
+        line(page, format_args!("  {}", sentence(&pleg.reading)));
     }
     for interval in pleg.intervals.iter().take(MAX_INTERVALS) {
         let time = |time: Option<WallTime>| match time {
-            Some(time) => time
-                .to_string()
-                .get(..19)
-                .map(|text| text.replace('T', " "))
-                .unwrap_or_default(),
+            Some(time) => time.timestamp().strftime("%Y-%m-%d %H:%M:%S").to_string(),
             None => "at an unknown time".to_owned(),
         };
         let peak = GoDuration(Duration::from_millis(
             (interval.peak_seconds * 1000.0) as u64,
         ));
-        let start = time(interval.start);
+        let (start, end) = (time(interval.start), time(interval.end));
         let shown = match interval.lines {
             // A single line shows when the last relist was, not how long the stall lasted.
             1 => format!("  {start}  the last relist was {peak} ago, 1 line"),
-            lines => format!(
-                "  {start} to {}  peak {peak}, {}",
-                time(interval.end),
-                counted(lines as usize, "line")
-            ),
+            lines => {
+                let lines = counted(lines as usize, "line");
+                format!("  {start} to {end}  peak {peak}, {lines}")
+            }
         };
-        line(page, &shown);
+        line(page, shown);
     }
     more(page, pleg.intervals.len(), MAX_INTERVALS, "intervals");
 }
 
 fn of_goroutines(page: &mut String, goroutines: &Goroutines) {
+    let groups = counted(goroutines.groups.len(), "group");
     head(
         page,
-        &format!(
-            "Goroutines: {} in {}",
-            goroutines.total,
-            counted(goroutines.groups.len(), "group")
-        ),
+        &format!("Goroutines: {} in {groups}", goroutines.total),
     );
-    let busy: Vec<&ShownGroup> = goroutines
-        .groups
-        .iter()
-        .filter(|group| !group.idle)
-        .collect();
+    let (idle, busy): (Vec<_>, Vec<_>) = goroutines.groups.iter().partition(|group| group.idle);
     for group in busy.iter().take(MAX_GROUPS) {
-        let state = group.state.as_deref().unwrap_or("?");
+        let state = printable(group.state.as_deref().unwrap_or("?"));
         let wait = match (group.min_wait_minutes, group.max_wait_minutes) {
             (Some(least), Some(most)) if least == most => format!(", {most} min"),
             (Some(least), Some(most)) => format!(", {least} to {most} min"),
             _ => String::new(),
         };
+        let (count, function) = (group.count, printable(&group.function));
         line(
             page,
-            &format!(
-                "  {:>6} x [{}{wait}] {}",
-                group.count,
-                printable(state),
-                printable(&group.function)
-            ),
+            format_args!("  {count:>6} x [{state}{wait}] {function}"),
         );
     }
     more(page, busy.len(), MAX_GROUPS, "groups");
-    let idle: u64 = goroutines
-        .groups
-        .iter()
-        .filter(|group| group.idle)
-        .map(|group| group.count)
-        .sum();
+    let idle: u64 = idle.iter().map(|group| group.count).sum();
     if idle > 0 {
-        line(
-            page,
-            &styled(
-                DIM,
-                format_args!("  {idle:>6} x idle, as in any healthy process"),
-            ),
-        );
+        let idle = format!("  {idle:>6} x idle, as in any healthy process");
+        line(page, styled(DIM, idle));
     }
     if let Some(dropped) = goroutines.dropped {
-        line(
-            page,
-            &styled(
-                WARN,
-                format_args!("  {dropped} more are not shown: too many different stacks"),
-            ),
-        );
+        let dropped = format!("  {dropped} more are not shown: too many different stacks");
+        line(page, styled(WARN, dropped));
     }
     if let Some(holder) = &goroutines.likely_holder {
         let name = match holder.goroutine {
             Some(id) => format!("goroutine {id}"),
             None => "a goroutine".to_owned(),
         };
-        line(
-            page,
-            &format!(
-                "  Likely holder: {name} in {}:",
-                styled(BAD, printable(&holder.function))
-            ),
-        );
-        line(page, &format!("  {}", sentence(&holder.why)));
+        let function = styled(BAD, printable(&holder.function));
+        line(page, format_args!("  Likely holder: {name} in {function}:"));
+        line(page, format_args!("  {}", sentence(&holder.why)));
     }
 }
 
 fn of_metrics(page: &mut String, metrics: &MetricsReading) {
     head(page, "Metrics");
-    line(page, &format!("  {}", sentence(&metrics.reading)));
+    line(page, format_args!("  {}", sentence(&metrics.reading)));
 }

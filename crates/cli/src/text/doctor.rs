@@ -10,11 +10,12 @@ use doctor::facts::probes::GuardFacts;
 use pleg::out::status_report::GuardMode;
 use pleg::out::words::counted;
 
-use super::finding::{body, head, past, titled};
+use super::finding::{body, head, past, styled_lines, titled};
 use super::status::{duration, kubelet};
 use super::wrap::{lines, wrap};
 use super::{
-    BAD, DIM, GOOD, NOT_ANSWERED_YET, NOT_CONFIRMED, NOTHING_TO_ANSWER_FROM, WARN, sentence, styled,
+    BAD, DIM, GOOD, LIMIT_REACHED, NOT_ANSWERED_YET, NOT_CONFIRMED, NOTHING_TO_ANSWER_FROM, WARN,
+    sentence,
 };
 
 /// The number of findings and gaps in the report; JSON has all of them.
@@ -51,10 +52,8 @@ pub fn page(diagnosis: &Diagnosis, facts: &NodeFacts) -> String {
     }
     let more = diagnosis.findings.len().saturating_sub(MAX_FINDINGS);
     if more > 0 {
-        head(
-            &mut page,
-            &format!("And {more} more findings, shown by -o json"),
-        );
+        let title = format!("And {more} more findings, shown by -o json");
+        head(&mut page, &title);
     }
     if let Some(guard) = &facts.probes.guard {
         of_guard(&mut page, guard);
@@ -87,9 +86,7 @@ fn of_guard(page: &mut String, guard: &GuardFacts) {
         (GuardMode::Guard, Some(since)) => {
             format!("it has answered lists in place of the runtime for {since}")
         }
-        (GuardMode::Guard, None) if guard.limit_reached => {
-            "the time limit for guarding one fault is reached: all calls pass through".to_owned()
-        }
+        (GuardMode::Guard, None) if guard.limit_reached => LIMIT_REACHED.to_owned(),
         (GuardMode::Guard, None) if guard.runtime_silent => NOTHING_TO_ANSWER_FROM.to_owned(),
         (GuardMode::Guard, None) if guard.refusing => NOT_CONFIRMED.to_owned(),
         (GuardMode::Guard, None) if guard.waiting => NOT_ANSWERED_YET.to_owned(),
@@ -133,10 +130,7 @@ fn not_checked(page: &mut String, causes: &[NotChecked], rights: &[NotPermitted]
         };
         let mut part = String::new();
         wrap(&mut part, "  - ", &said);
-        for line in part.lines() {
-            page.push_str(&styled(DIM, line));
-            page.push('\n');
-        }
+        styled_lines(page, DIM, part.lines());
     }
 }
 
@@ -152,11 +146,8 @@ fn unread(page: &mut String, gaps: &Gaps) {
     }
     let more = gaps.files.len().saturating_sub(MAX_GAPS) + gaps.more;
     if more > 0 {
-        wrap(
-            page,
-            "  - ",
-            &format!("{} of other processes", counted(more, "file")),
-        );
+        let said = format!("{} of other processes", counted(more, "file"));
+        wrap(page, "  - ", &said);
     }
     if gaps.processes > 0 {
         let said = format!("{} (time limit)", counted(gaps.processes, "process"));
@@ -168,19 +159,14 @@ fn not_as_root(page: &mut String, facts: &NodeFacts) {
     if facts.probes.as_root || facts.probes.endpoint.is_empty() {
         return;
     }
-    let said = match facts.probes.agent {
+    let hidden = match facts.probes.agent {
         Some(_) => {
-            "Not run as root: the state of the runtime is reported by the agent on this node, and \
-             other users' processes were mostly hidden. Run it as root to see more."
+            "the state of the runtime is reported by the agent on this node, and other users' \
+             processes were mostly hidden"
         }
-        None => {
-            "Not run as root: other users' processes, such as shims and CNI plugins, were mostly \
-             hidden. Run it as root to see more."
-        }
+        None => "other users' processes, such as shims and CNI plugins, were mostly hidden",
     };
+    let said = format!("Not run as root: {hidden}. Run it as root to see more.");
     page.push('\n');
-    for line in lines(said) {
-        page.push_str(&styled(DIM, line));
-        page.push('\n');
-    }
+    styled_lines(page, DIM, lines(&said));
 }

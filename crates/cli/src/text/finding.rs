@@ -1,5 +1,7 @@
 //! A finding, as all commands show it: the sentence, the evidence, the advice.
 
+use std::fmt;
+
 use anstyle::Style;
 use causes::finding::{Finding, Verdict};
 
@@ -32,8 +34,13 @@ pub fn past(finding: &Finding) -> String {
 /// Adds a heading.
 pub fn head(page: &mut String, title: &str) {
     page.push('\n');
-    for line in lines(title) {
-        page.push_str(&styled(BOLD, line));
+    styled_lines(page, BOLD, lines(title));
+}
+
+/// Adds lines in this style.
+pub fn styled_lines(page: &mut String, style: Style, lines: impl IntoIterator<Item: fmt::Display>) {
+    for line in lines {
+        page.push_str(&styled(style, line));
         page.push('\n');
     }
 }
@@ -57,17 +64,13 @@ pub fn body(page: &mut String, finding: &Finding) {
         wrap(page, &format!("  {}. ", number + 1), &sentence(advice));
     }
     head(page, "Permanent fix");
-    // Versions that this node already has are left out: it shows a fault that they do not fix, or none of
-    // a version.
+    // A version that this node already has is not listed, because it does not fix this fault.
     if finding.cause.about().fixed_in.is_empty() {
         wrap(page, "  - ", "no version is known to fix it");
     }
     for version in &finding.fixed_in {
         wrap(page, "  - ", version);
     }
-    wrap(
-        page,
-        "  - ",
-        &format!("`pleg explain {}` shows the details", finding.cause),
-    );
+    let more = format!("`pleg explain {}` shows the details", finding.cause);
+    wrap(page, "  - ", &more);
 }

@@ -35,12 +35,9 @@ pub fn table(nodes: &[NodeView], columns: Columns, now: WallTime) -> String {
     }
     let mut table = Table::new();
     if columns.header {
-        let header = [
-            "NODE", "READY", "PLEG", "SINCE", "CAUSE", "CULPRIT", "GUARDED",
-        ];
-        let wide = ["CONFIRMED", "MESSAGE"];
-        let wide = wide.iter().filter(|_| columns.wide);
-        table.set_header(header.iter().chain(wide));
+        let header = "NODE READY PLEG SINCE CAUSE CULPRIT GUARDED".split(' ');
+        let wide = ["CONFIRMED", "MESSAGE"].into_iter();
+        table.set_header(header.chain(wide.filter(|_| columns.wide)));
     }
     for node in nodes {
         let known = |time: Option<WallTime>| time.map_or_else(none, |time| age(now.since(time)));
@@ -105,18 +102,13 @@ fn culprit(node: &NodeView) -> String {
 /// node.
 fn name_of(culprit: &Culprit) -> Option<String> {
     let parts = [&culprit.namespace, &culprit.pod, &culprit.container];
-    let parts: Vec<_> = parts
-        .into_iter()
-        .flatten()
-        .map(|it| printable(it))
-        .collect();
-    match parts.is_empty() {
-        true => culprit
-            .id
-            .as_ref()
-            .map(|id| printable(short(id)).into_owned()),
-        false => Some(parts.join("/")),
-    }
+    let parts = parts.into_iter().flatten().map(|part| printable(part));
+    let name = parts.collect::<Vec<_>>().join("/");
+    let id = culprit
+        .id
+        .as_ref()
+        .map(|id| printable(short(id)).into_owned());
+    Some(name).filter(|name| !name.is_empty()).or(id)
 }
 
 /// The page of one node.
@@ -178,10 +170,8 @@ fn state_style(state: FleetState) -> anstyle::Style {
 /// What to do: the advice of the cause, if one is known.
 fn advice(page: &mut String, node: &NodeView) {
     let node_name = printable(&node.node);
-    let known = node
-        .cause
-        .as_deref()
-        .and_then(|id| Cause::from_str(id).ok());
+    let cause = node.cause.as_deref();
+    let known = cause.and_then(|id| Cause::from_str(id).ok());
     let steps: Vec<String> = match (known, node.state) {
         (Some(cause), _) => {
             let about = cause.about();
@@ -240,14 +230,14 @@ fn age(duration: Duration) -> String {
         0 => format!("{big}{unit}"),
         _ => format!("{big}{unit}{small}{small_unit}"),
     };
-    match () {
-        () if seconds < 120 => format!("{seconds}s"),
-        () if minutes < 10 => with(minutes, "m", seconds % 60, "s"),
-        () if minutes < 180 => format!("{minutes}m"),
-        () if hours < 8 => with(hours, "h", minutes % 60, "m"),
-        () if hours < 48 => format!("{hours}h"),
-        () if days < 8 => with(days, "d", hours % 24, "h"),
-        () => format!("{days}d"),
+    match (seconds, minutes, hours, days) {
+        (..120, ..) => format!("{seconds}s"),
+        (_, ..10, ..) => with(minutes, "m", seconds % 60, "s"),
+        (_, ..180, ..) => format!("{minutes}m"),
+        (_, _, ..8, _) => with(hours, "h", minutes % 60, "m"),
+        (_, _, ..48, _) => format!("{hours}h"),
+        (.., ..8) => with(days, "d", hours % 24, "h"),
+        _ => format!("{days}d"),
     }
 }
 

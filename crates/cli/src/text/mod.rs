@@ -1,5 +1,7 @@
 //! Text for people: aligned, few colours, and everything escaped that could control a terminal.
 
+use std::path::Path;
+
 use anstyle::{AnsiColor, Style};
 use comfy_table::{Table, presets};
 use pleg::model::wall_time::WallTime;
@@ -45,10 +47,7 @@ pub fn aligned(mut table: Table) -> String {
 
 /// The time of day in UTC, to the millisecond.
 pub fn clock(time: WallTime) -> String {
-    time.to_string()
-        .split_once('T')
-        .and_then(|(_, clock)| clock.get(..12).map(str::to_owned))
-        .unwrap_or_default()
+    time.timestamp().strftime("%H:%M:%S%.3f").to_string()
 }
 
 /// The state of a guard without confirmed records.
@@ -59,11 +58,20 @@ const NOT_CONFIRMED: &str =
 const NOT_ANSWERED_YET: &str =
     "lists are overdue, and none has been answered in place of the runtime yet";
 
+/// The state of a guard that has guarded one fault for as long as it may.
+const LIMIT_REACHED: &str =
+    "the time limit for guarding one fault is reached: all calls pass through";
+
 /// The state of a guard that does not respond.
 const UNRESPONSIVE: &str = "does not respond: a kubelet behind it is not answered";
 
 /// The state of a guard in front of an unresponsive runtime.
 const NOTHING_TO_ANSWER_FROM: &str = "cannot answer lists: the runtime answers no call";
+
+/// A path on one line: escaped, and shortened as a name.
+pub fn printable_path(path: &Path) -> String {
+    printable(&path.to_string_lossy()).into_owned()
+}
 
 /// The text in a style.
 pub fn styled(style: Style, text: impl std::fmt::Display) -> String {

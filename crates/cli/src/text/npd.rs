@@ -22,13 +22,9 @@ pub fn line(diagnosis: &Diagnosis) -> String {
         (others, NodeVerdict::Problem) => format!(" (and {others} more)"),
         (others, _) => format!(" ({others} of low confidence)"),
     };
-    let mut line: String = printable(&text)
-        .chars()
-        .map(|character| match character.is_ascii() {
-            true => character,
-            false => '?',
-        })
-        .collect();
+    let text = printable(&text);
+    let ascii = text.chars().map(|it| if it.is_ascii() { it } else { '?' });
+    let mut line: String = ascii.collect();
     let longest = MAX_LENGTH - others.len();
     if line.len() > longest {
         line.truncate(longest - 3);
@@ -69,6 +65,18 @@ mod tests {
 
     use super::*;
 
+    fn diagnosis(verdict: NodeVerdict, summary: &str, findings: Vec<Finding>) -> Diagnosis {
+        Diagnosis {
+            verdict,
+            summary: summary.to_owned(),
+            findings,
+            not_checked: Vec::new(),
+            is_partial: false,
+            not_permitted: Vec::new(),
+            systemd_cookie_left_seconds: SerialsLeft::Unknown,
+        }
+    }
+
     #[test]
     fn the_longest_names_make_no_longer_line() {
         let mut finding = Finding::new(Cause::ContainerStatusLock, Confidence::Certain);
@@ -81,15 +89,7 @@ mod tests {
         };
         finding.culprit.pod = pod("web");
         finding.culprit.container = Some("app".to_owned());
-        let diagnosis = |finding: Finding| Diagnosis {
-            verdict: NodeVerdict::Problem,
-            summary: String::new(),
-            findings: vec![finding],
-            not_checked: Vec::new(),
-            is_partial: false,
-            not_permitted: Vec::new(),
-            systemd_cookie_left_seconds: SerialsLeft::Unknown,
-        };
+        let diagnosis = |finding| diagnosis(NodeVerdict::Problem, "", vec![finding]);
         let said = line(&diagnosis(finding.clone()));
         assert_eq!(said, "container-status-lock: shop/web app\n");
         let mut two = diagnosis(finding.clone());
@@ -114,14 +114,9 @@ mod tests {
 
     #[test]
     fn a_suspicion_of_low_confidence_alone_does_not_begin_the_line() {
-        let diagnosis = |verdict| Diagnosis {
-            verdict,
-            summary: "containerd responds normally".to_owned(),
-            findings: vec![Finding::new(Cause::RuncInitFrozen, Confidence::Low)],
-            not_checked: Vec::new(),
-            is_partial: false,
-            not_permitted: Vec::new(),
-            systemd_cookie_left_seconds: SerialsLeft::Unknown,
+        let diagnosis = |verdict| {
+            let finding = Finding::new(Cause::RuncInitFrozen, Confidence::Low);
+            diagnosis(verdict, "containerd responds normally", vec![finding])
         };
         let said = line(&diagnosis(NodeVerdict::Ok));
         assert_eq!(
@@ -132,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn whatever_the_names_are_made_of_the_line_is_80_plain_characters_at_most() {
+    fn the_line_has_at_most_80_plain_characters_for_any_names() {
         let plain = |line: &str| {
             let text = line.strip_suffix('\n').expect("a line");
             let is_plain = |byte: u8| byte.is_ascii_graphic() || byte == b' ';
@@ -158,15 +153,7 @@ mod tests {
                 let name = odd.repeat(count);
                 let mut finding = Finding::new(Cause::ContainerStatusLock, Confidence::Certain);
                 finding.sentence = name.clone();
-                let mut diagnosis = Diagnosis {
-                    verdict: NodeVerdict::Unknown,
-                    summary: name.clone(),
-                    findings: Vec::new(),
-                    not_checked: Vec::new(),
-                    is_partial: false,
-                    not_permitted: Vec::new(),
-                    systemd_cookie_left_seconds: SerialsLeft::Unknown,
-                };
+                let mut diagnosis = diagnosis(NodeVerdict::Unknown, &name, Vec::new());
                 assert!(plain(&line(&diagnosis)), "{odd:?} {count}");
                 diagnosis.findings = vec![finding];
                 assert!(plain(&line(&diagnosis)), "{odd:?} {count}");

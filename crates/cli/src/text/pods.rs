@@ -1,5 +1,7 @@
 //! The table of `pleg pods`.
 
+use std::borrow::Cow;
+
 use comfy_table::Table;
 use pleg::model::id::Id;
 use pleg::model::listed::ContainerState;
@@ -31,64 +33,42 @@ pub fn table(
     }
     let has_static_pods = pods.iter().any(|pod| pod.static_pod.is_some());
     let mut table = Table::new();
-    let header = [
-        "NAMESPACE",
-        "POD",
-        "IP",
-        "CONTAINER",
-        "STATE",
-        "ATTEMPT",
-        "ID",
-    ];
-    let of_static_pods = ["READY", "WAITING"];
-    let more = of_static_pods.iter().filter(|_| has_static_pods);
-    table.set_header(header.iter().chain(more));
+    let header = "NAMESPACE POD IP CONTAINER STATE ATTEMPT ID".split(' ');
+    let of_static_pods = ["READY", "WAITING"].into_iter().filter(|_| has_static_pods);
+    table.set_header(header.chain(of_static_pods));
     for report in pods {
         let pod = &report.status;
         let is_observed = unresponsive_since.is_none_or(|since| report.as_of >= Some(since));
         let is_last_known = !is_observed || report.error.is_some();
         let ip = pod.ips().first().map(ToString::to_string);
-        let named = |cells: [String; 4]| {
-            let names = [&*pod.namespace, &*pod.name].map(|name| printable(name).into_owned());
-            let ip = ip.clone().unwrap_or_default();
-            names
+        let ip = ip.unwrap_or_default();
+        let mut add = |container: &str, state: &str, attempt: &str, id: &str, more: Vec<String>| {
+            let names = [&pod.namespace, &pod.name, &*ip, container].map(printable);
+            let cells = names
                 .into_iter()
-                .chain([ip])
-                .chain(cells)
-                .collect::<Vec<_>>()
+                .chain([state.into(), attempt.into(), printable(id)]);
+            table.add_row(cells.map(Cow::into_owned).chain(more));
         };
         for container in &pod.containers {
-            let row = named([
-                printable(&container.name).into_owned(),
-                state(container, is_last_known),
-                container.attempt.to_string(),
-                printable(short(&container.id)).into_owned(),
-            ]);
-            table.add_row(row.into_iter().chain(readiness(report, container)));
+            let state = state(container, is_last_known);
+            let (attempt, id) = (container.attempt.to_string(), short(&container.id));
+            let more = readiness(report, container);
+            add(&container.name, &state, &attempt, id, more);
         }
         let not_created = not_created(report);
         for its in &not_created {
-            let name = printable(&its.name).into_owned();
-            let row = named([name, String::new(), String::new(), String::new()]);
-            let waits = waiting(its.waiting.as_ref());
-            table.add_row(row.into_iter().chain(["no".to_owned(), waits]));
+            let more = vec!["no".to_owned(), waiting(its.waiting.as_ref())];
+            add(&its.name, "", "", "", more);
         }
         let unknown = unknown(report, stuck);
         for (name, id) in &unknown {
-            let row = named([
-                printable(name).into_owned(),
-                UNKNOWN.to_owned(),
-                String::new(),
-                printable(short(id)).into_owned(),
-            ]);
-            table.add_row(row);
+            add(name, UNKNOWN, "", short(id), Vec::new());
         }
         if pod.containers.is_empty() && not_created.is_empty() && unknown.is_empty() {
-            let state = if is_last_known { LAST_KNOWN } else { "" }.to_owned();
-            let row = named([String::new(), state, String::new(), String::new()]);
+            let state = if is_last_known { LAST_KNOWN } else { "" };
             let pod = report.static_pod.as_ref();
-            let waiting = pod.map(|pod| [String::new(), waiting(pod.waiting.as_ref())]);
-            table.add_row(row.into_iter().chain(waiting.into_iter().flatten()));
+            let more = pod.map(|pod| vec![String::new(), waiting(pod.waiting.as_ref())]);
+            add("", state, "", "", more.unwrap_or_default());
         }
     }
     aligned(table)
@@ -97,27 +77,24 @@ pub fn table(
 /// The containers of a pod of which no status was answered yet, and whose status call is stuck.
 fn unknown<'a>(report: &PodReport, stuck: &'a [StuckCall]) -> Vec<(&'a str, &'a Id)> {
     let status = &report.status;
-    let its = stuck.iter().filter(|call| {
-        let uid = call.pod.as_ref().map(|pod| &pod.uid);
-        call.call == Rpc::ContainerStatus && uid == Some(&status.uid)
+    let unknown = stuck.iter().filter_map(|call| {
+        let (pod, id) = (call.pod.as_ref()?, call.id.as_ref()?);
+        let is_unknown = call.call == Rpc::ContainerStatus
+            && pod.uid == status.uid
+            && status.container(id).is_none();
+        is_unknown.then(|| (call.container.as_deref().unwrap_or_default(), id))
     });
-    let its = its.filter_map(|call| {
-        let name = call.container.as_deref().unwrap_or_default();
-        Some((name, call.id.as_ref()?))
-    });
-    its.filter(|(_, id)| status.container(id).is_none())
-        .collect()
+    unknown.collect()
 }
 
 /// The containers of a static pod that are not created yet.
 fn not_created(report: &PodReport) -> Vec<&StaticContainerReport> {
-    let has = |name: &str| {
-        let mut containers = report.status.containers.iter();
-        containers.any(|container| *container.name == *name)
-    };
     let all = report.static_pod.iter().flat_map(|pod| &pod.containers);
-    let waits = all.filter(|its| its.waiting.is_some());
-    waits.filter(|its| !has(&its.name)).collect()
+    let missing = all.filter(|its| {
+        let mut created = report.status.containers.iter();
+        its.waiting.is_some() && !created.any(|container| *container.name == *its.name)
+    });
+    missing.collect()
 }
 
 /// Readiness and reason for waiting of a container of a static pod; nothing for an earlier attempt of
@@ -129,12 +106,12 @@ fn readiness(report: &PodReport, container: &ContainerStatus) -> Vec<String> {
     let is_its = |it: &&StaticContainerReport| {
         *it.name == *container.name && it.restarts == container.attempt
     };
-    let Some(its) = pod.containers.iter().find(is_its) else {
-        return Vec::new();
-    };
-    let ready = if its.ready { "yes" } else { "no" };
-    let waits = its.waiting.as_ref().or(pod.waiting.as_ref());
-    vec![ready.to_owned(), waiting(waits)]
+    let its = pod.containers.iter().find(is_its);
+    its.map_or_else(Vec::new, |its| {
+        let ready = if its.ready { "yes" } else { "no" };
+        let waits = its.waiting.as_ref().or(pod.waiting.as_ref());
+        vec![ready.to_owned(), waiting(waits)]
+    })
 }
 
 fn waiting(waiting: Option<&Waiting>) -> String {

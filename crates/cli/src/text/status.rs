@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::time::Duration;
 
+use pleg::model::listed::ContainerState;
 use pleg::out::health::{Blind, FailingCall, short};
 use pleg::out::status_report::{GuardMode, GuardStatus, InFlight, KernelStatus, StatusReport};
 use pleg::out::words::counted;
@@ -11,8 +12,8 @@ use pleg::runtime::Rpc;
 use pleg_text::GoDuration;
 
 use super::{
-    BAD, BOLD, DIM, GOOD, NOT_ANSWERED_YET, NOT_CONFIRMED, NOTHING_TO_ANSWER_FROM, UNRESPONSIVE,
-    WARN, health_style, printable, sentence, styled,
+    BAD, BOLD, DIM, GOOD, LIMIT_REACHED, NOT_ANSWERED_YET, NOT_CONFIRMED, NOTHING_TO_ANSWER_FROM,
+    UNRESPONSIVE, WARN, health_style, printable, sentence, styled,
 };
 
 /// The width of the labels, by which continuation lines are indented.
@@ -103,10 +104,7 @@ fn guard(guard: &GuardStatus) -> Option<String> {
                 guard.compared, guard.differences
             ));
         }
-        (GuardMode::Guard, None) if guard.limit_reached => styled(
-            BAD,
-            "the time limit for guarding one fault is reached: all calls pass through",
-        ),
+        (GuardMode::Guard, None) if guard.limit_reached => styled(BAD, LIMIT_REACHED),
         (GuardMode::Guard, None) if guard.runtime_silent => styled(BAD, NOTHING_TO_ANSWER_FROM),
         (GuardMode::Guard, None) if guard.refusing => styled(BAD, NOT_CONFIRMED),
         (GuardMode::Guard, None) if guard.waiting => styled(WARN, NOT_ANSWERED_YET),
@@ -141,17 +139,14 @@ fn runtime(status: &StatusReport) -> String {
 fn relist(status: &StatusReport) -> String {
     let relist = &status.relist;
     let period = configured(relist.period_seconds);
-    match (
-        relist.last_duration_seconds,
-        relist.last_kind.map(|kind| kind.as_str()),
-    ) {
-        (Some(took), Some(kind)) => format!(
-            "{}, every {period}; the last of {} took {} (by {kind})",
-            relist.mode,
-            relist.count,
-            duration(took)
-        ),
-        _ => format!("{}, every {period}", relist.mode),
+    let (mode, count) = (&relist.mode, relist.count);
+    let how = format!("{mode}, every {period}");
+    match (relist.last_duration_seconds, relist.last_kind) {
+        (Some(took), Some(kind)) => {
+            let (took, kind) = (duration(took), kind.as_str());
+            format!("{how}; the last of {count} took {took} (by {kind})")
+        }
+        _ => how,
     }
 }
 
@@ -187,17 +182,15 @@ fn kernel_hints(kernel: &KernelStatus) -> String {
 }
 
 fn pods(status: &StatusReport) -> String {
-    let containers = pleg::model::listed::ContainerState::ALL
-        .iter()
-        .filter_map(|state| {
-            let count = status.containers.get(state.as_str()).copied()?;
-            (count > 0).then(|| format!("{count} {}", state.as_str()))
-        })
-        .collect::<Vec<_>>()
-        .join(", ");
-    match containers.is_empty() {
+    let states = ContainerState::ALL.iter().map(|state| state.as_str());
+    let counts = states.filter_map(|state| Some((status.containers.get(state)?, state)));
+    let counts = counts.filter(|(count, _)| **count > 0);
+    let counts: Vec<String> = counts
+        .map(|(count, state)| format!("{count} {state}"))
+        .collect();
+    match counts.is_empty() {
         true => format!("{}, no containers", status.pods),
-        false => format!("{}, containers: {containers}", status.pods),
+        false => format!("{}, containers: {}", status.pods, counts.join(", ")),
     }
 }
 
@@ -232,23 +225,19 @@ fn outstanding(calls: &[InFlight]) -> Option<String> {
     })
 }
 
-/// A duration that was configured, in full.
+/// A duration in full, as it was configured.
 fn configured(seconds: f64) -> GoDuration {
     GoDuration(Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX))
 }
 
 /// Go's form, without digits that no person needs.
 pub(super) fn duration(seconds: f64) -> GoDuration {
-    let nanos = Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX);
-    let unit = match nanos.as_millis() {
-        0 => Duration::from_micros(1),
-        1..1000 => Duration::from_millis(1),
-        _ => Duration::from_secs(1),
-    };
-    let whole = nanos.as_nanos() / unit.as_nanos() * unit.as_nanos();
-    GoDuration(Duration::from_nanos(
-        u64::try_from(whole).unwrap_or(u64::MAX),
-    ))
+    let GoDuration(exact) = configured(seconds);
+    GoDuration(match exact.as_millis() {
+        0 => Duration::from_micros(exact.subsec_micros().into()),
+        1..1000 => Duration::from_millis(exact.subsec_millis().into()),
+        _ => Duration::from_secs(exact.as_secs()),
+    })
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::Picture;
 use crate::picture::{drawn_until, reason_text};
-use crate::rows::{Section, class, rows, state};
+use crate::rows::{class, rows, state};
 
 #[derive(Serialize)]
 struct Data {
@@ -55,8 +55,8 @@ struct Texts {
 }
 
 impl Texts {
-    /// The number of a text. Control and format characters are escaped, so it has no effect on the
-    /// page.
+    /// The number of a text. Its control and format characters are escaped, so that they have no effect
+    /// on the page.
     fn number(&mut self, text: &str) -> usize {
         let text = line(text);
         if let Some(number) = self.known.get(&*text) {
@@ -82,9 +82,9 @@ pub(super) fn json(picture: &Picture) -> String {
     let rows = rows(picture);
     let mut row_of = vec![0; picture.episodes.len()];
     for (number, row) in rows.iter().enumerate() {
-        row.episodes
-            .iter()
-            .for_each(|index| row_of[*index] = number);
+        for index in &row.episodes {
+            row_of[*index] = number;
+        }
     }
     let millis = |time: WallTime| time.as_unix_nanos() / 1_000_000;
     let begin = millis(picture.from);
@@ -109,13 +109,13 @@ pub(super) fn json(picture: &Picture) -> String {
             source.map_or(0, |source| texts.number(&source.text)),
             episode.count,
             texts.number(episode.subject.id.as_deref().unwrap_or_default()),
-            texts.number(state(&episode.what).unwrap_or_default()),
+            texts.number(state(&episode.what)),
         )
     });
     let episodes = episodes.collect();
     let shown = rows.iter().map(|row| RowData {
         label: line(&row.label).into_owned(),
-        section: Section::title(row.section),
+        section: row.section.title(),
     });
     let data = Data {
         from: begin,

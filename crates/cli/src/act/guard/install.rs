@@ -14,7 +14,7 @@ use serde::Serialize;
 
 use super::units::{Access, Installation, UNITS, can_name, endpoints_of};
 use super::{Options, kubelet, program, runtime_of, socket_of};
-use crate::args::{Format, Global};
+use crate::args::Global;
 use crate::{Outcome, output};
 
 /// The directory of an administrator's units.
@@ -104,16 +104,9 @@ pub async fn install(global: &Global, install: Install) -> anyhow::Result<Outcom
     let runtime = runtime_of(global).await?;
     let listen = socket_of(&options, &runtime);
     let program = program::find()?;
-    for path in [
-        listen.as_path(),
-        runtime.path(),
-        place.unit_directory.as_path(),
-    ] {
-        ensure!(
-            can_name(path),
-            "{} cannot be used in a systemd unit",
-            path.display()
-        );
+    for path in [&listen, runtime.path(), &place.unit_directory] {
+        let shown = path.display();
+        ensure!(can_name(path), "{shown} cannot be used in a systemd unit");
     }
     program::check_safe(&program)?;
     check_socket(runtime.path())?;
@@ -160,46 +153,33 @@ pub async fn install(global: &Global, install: Install) -> anyhow::Result<Outcom
         kubelet_endpoint: format!("unix://{}", installation.listen.display()),
         kubelet_files: kubelet_files_with(installation.runtime.path()),
     };
-    match global.output {
-        Format::Json => output::json(&report)?,
-        Format::Text => output::text(&installed(&report, &installation))?,
-    }
+    output::show(global.format(), &report, || {
+        installed(&report, &installation)
+    })?;
     Ok(Outcome::Done)
 }
 
 /// Refuses a path that is no socket: with a wrong path, the kubelet would lose its runtime.
 fn check_socket(runtime: &Path) -> anyhow::Result<()> {
-    let about = fs::metadata(runtime);
-    let about = about.with_context(|| format!("no container runtime at {}", runtime.display()))?;
-    ensure!(
-        about.file_type().is_socket(),
-        "{} is not a socket",
-        runtime.display()
-    );
+    let (about, shown) = (fs::metadata(runtime), runtime.display());
+    let about = about.with_context(|| format!("no container runtime at {shown}"))?;
+    ensure!(about.file_type().is_socket(), "{shown} is not a socket");
     Ok(())
 }
 
 pub fn uninstall(global: &Global, uninstall: &Uninstall) -> anyhow::Result<Outcome> {
     let Uninstall { place, force } = uninstall;
     let [socket, service] = UNITS.map(|name| place.unit(name));
+    let shown = service.display();
     let text = match fs::read_to_string(&service) {
-        Ok(text) => text,
         Err(error) if error.kind() == io::ErrorKind::NotFound && !socket.exists() => {
-            bail!(
-                "no guard is installed: {} does not exist",
-                service.display()
-            );
+            bail!("no guard is installed: {shown} does not exist");
         }
-        Err(error) => {
-            return Err(error).with_context(|| format!("cannot read {}", service.display()));
-        }
+        text => text.with_context(|| format!("cannot read {shown}"))?,
     };
-    let Some([runtime, listen]) = endpoints_of(&text) else {
-        bail!(
-            "{} was not written by `pleg guard install`",
-            service.display()
-        );
-    };
+    let endpoints = endpoints_of(&text);
+    let [runtime, listen] =
+        endpoints.with_context(|| format!("{shown} was not written by `pleg guard install`"))?;
     let listen_path = listen.trim_start_matches("unix://");
     let kubelet_files = kubelet_files_with(Path::new(listen_path));
     if let Some(file) = kubelet_files.first().filter(|_| !force) {
@@ -220,12 +200,10 @@ pub fn uninstall(global: &Global, uninstall: &Uninstall) -> anyhow::Result<Outco
             false => fs::remove_file(&path),
         };
         match removed {
-            Ok(()) => files.push(path),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => {
-                return Err(error).with_context(|| format!("cannot remove {}", path.display()));
-            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            removed => removed.with_context(|| format!("cannot remove {}", path.display()))?,
         }
+        files.push(path);
     }
     if called_systemd {
         systemctl(&["daemon-reload"])?;
@@ -239,10 +217,7 @@ pub fn uninstall(global: &Global, uninstall: &Uninstall) -> anyhow::Result<Outco
         kubelet_endpoint: runtime,
         kubelet_files,
     };
-    match global.output {
-        Format::Json => output::json(&report)?,
-        Format::Text => output::text(&uninstalled(&report))?,
-    }
+    output::show(global.format(), &report, || uninstalled(&report))?;
     Ok(Outcome::Done)
 }
 
@@ -272,10 +247,8 @@ fn installed(report: &Report, installation: &Installation) -> String {
         );
     }
     text += "\nNow change this kubelet setting and restart the kubelet:\n\n";
-    text += &format!(
-        "  containerRuntimeEndpoint: {}\n\n",
-        report.kubelet_endpoint
-    );
+    let endpoint = &report.kubelet_endpoint;
+    text += &format!("  containerRuntimeEndpoint: {endpoint}\n\n");
     text += &match report.kubelet_files.as_slice() {
         [] => "Set it in the file of the kubelet's --config, or with its flag \
                --container-runtime-endpoint.\n"
@@ -317,11 +290,11 @@ fn uninstalled(report: &Report) -> String {
 /// The configuration files of a kubelet that contain this socket.
 fn kubelet_files_with(socket: &Path) -> Vec<PathBuf> {
     let socket = socket.to_string_lossy();
-    let names = |path: &&str| {
+    let contains = |path: &&str| {
         let text = fs::read_to_string(path);
         text.is_ok_and(|text| text.contains(socket.as_ref()))
     };
-    let files = KUBELET_FILES.iter().copied().filter(|path| names(path));
+    let files = KUBELET_FILES.into_iter().filter(contains);
     files.map(PathBuf::from).collect()
 }
 
@@ -339,10 +312,7 @@ fn systemctl(arguments: &[&str]) -> anyhow::Result<()> {
     let output = Command::new("systemctl").args(arguments).output();
     let output = output.with_context(|| format!("cannot run {command}"))?;
     let errors = String::from_utf8_lossy(&output.stderr);
-    ensure!(
-        output.status.success(),
-        "{command} failed: {}",
-        errors.trim()
-    );
+    let errors = errors.trim();
+    ensure!(output.status.success(), "{command} failed: {errors}");
     Ok(())
 }

@@ -17,13 +17,9 @@ const VERSION_LIMIT: Duration = Duration::from_secs(5);
 /// The version of the kubelet that runs here, or that is installed; `None` if there is none, or it
 /// does not print one.
 pub async fn version() -> Option<Version> {
-    let program = running().or_else(installed)?;
-    let mut command = Command::new(program);
-    let output = timeout(
-        VERSION_LIMIT,
-        command.arg("--version").kill_on_drop(true).output(),
-    )
-    .await;
+    let mut command = Command::new(running().or_else(installed)?);
+    command.arg("--version").kill_on_drop(true);
+    let output = timeout(VERSION_LIMIT, command.output()).await;
     parse(&String::from_utf8_lossy(&output.ok()?.ok()?.stdout))
 }
 

@@ -5,16 +5,16 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
-use anyhow::{Context, anyhow};
+use anyhow::{Context, bail};
 use base::host::{guard_socket, state_directory};
 use clap::builder::PossibleValue;
 use clap::{Args, Subcommand, ValueEnum};
 use cri::Endpoint;
 use guard_api::{Client, StatusRequest};
 use pleg_text::GoDuration;
-use serde::Serialize;
+use serde_json::json;
 
-use crate::args::{Format, Global, duration};
+use crate::args::{Global, duration};
 use crate::{Outcome, endpoint, output};
 use install::{Install, Uninstall};
 
@@ -100,8 +100,7 @@ enum Other {
 }
 
 /// What a guard does.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum, Serialize)]
-#[serde(rename_all = "camelCase")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 enum Mode {
     /// Answer calls that the runtime does not answer.
     #[default]
@@ -154,8 +153,7 @@ async fn become_guard(global: &Global, options: &Options) -> anyhow::Result<Outc
 /// The runtime behind the guard.
 async fn runtime_of(global: &Global) -> anyhow::Result<Endpoint> {
     // The guard also serves in front of a runtime that hangs.
-    let present = endpoint::present(global.given_endpoint()?).await;
-    present.context("no container runtime found; set its socket with --runtime-endpoint")
+    endpoint::required(global.given_endpoint()?).await
 }
 
 /// The guard's own socket.
@@ -164,12 +162,6 @@ fn socket_of(options: &Options, runtime: &Endpoint) -> PathBuf {
         Some(listen) => listen.path().to_owned(),
         None => guard_socket(runtime.path()),
     }
-}
-
-/// The mode of a guard, as it is printed.
-#[derive(Serialize)]
-struct Switched {
-    mode: String,
 }
 
 async fn switch(
@@ -198,9 +190,7 @@ async fn switch(
                 guard_api::Mode::Shadow => Mode::Shadow,
                 guard_api::Mode::Pass => Mode::Pass,
                 guard_api::Mode::Unspecified => {
-                    return Err(anyhow!(
-                        "the guard has a mode that this version of pleg does not know"
-                    ));
+                    bail!("the guard has a mode that this version of pleg does not know")
                 }
             }
         }
@@ -210,9 +200,8 @@ async fn switch(
         Mode::Shadow => "it passes every call, and counts where its lists would have differed",
         Mode::Pass => "it passes every call",
     };
-    match global.output {
-        Format::Json => output::json(&Switched { mode: mode.name() })?,
-        Format::Text => output::text(&format!("{}: {does}\n", mode.name()))?,
-    }
+    let mode = mode.name();
+    let text = || format!("{mode}: {does}\n");
+    output::show(global.format(), &json!({"mode": mode}), text)?;
     Ok(Outcome::Done)
 }

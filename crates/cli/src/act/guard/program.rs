@@ -9,26 +9,24 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, ensure};
 use rustix::process::geteuid;
 
-/// Its name.
+/// The name of the guard's program.
 const NAME: &str = "pleg-guard";
 
 /// The program beside this one, or else in a directory of `PATH`.
 pub fn find() -> anyhow::Result<PathBuf> {
     let own = env::current_exe().context("the path of this program could not be determined")?;
     let path = env::var_os("PATH").unwrap_or_default();
-    find_in(own.parent(), &path).with_context(|| {
-        let own = own.display();
-        format!(
-            "{NAME} is neither beside {own} nor in PATH: install it, it is a part of each release"
-        )
+    let found = find_in(own.parent(), &path);
+    let own = own.display();
+    found.with_context(|| {
+        format!("{NAME} is neither beside {own} nor in PATH: install it; each release contains it")
     })
 }
 
 fn find_in(beside: Option<&Path>, path: &OsStr) -> Option<PathBuf> {
-    let directories = beside.map(Path::to_owned).into_iter();
-    let mut places = directories
-        .chain(env::split_paths(path))
-        .map(|directory| directory.join(NAME));
+    let beside = beside.map(Path::to_owned).into_iter();
+    let directories = beside.chain(env::split_paths(path));
+    let mut places = directories.map(|directory| directory.join(NAME));
     places.find(|place| is_executable(place))
 }
 
@@ -41,13 +39,12 @@ fn is_executable(place: &Path) -> bool {
 /// kubelet and its runtime.
 pub fn check_safe(program: &Path) -> anyhow::Result<()> {
     for path in [Some(program), program.parent()].into_iter().flatten() {
-        let about =
-            fs::metadata(path).with_context(|| format!("cannot read {}", path.display()))?;
+        let shown = path.display();
+        let about = fs::metadata(path).with_context(|| format!("cannot read {shown}"))?;
         let owner = about.uid();
         ensure!(
             (owner == 0 || owner == geteuid().as_raw()) && about.mode() & 0o002 == 0,
-            "users other than root may replace {}: install {NAME} in /usr/bin or /usr/local/bin",
-            path.display()
+            "users other than root may replace {shown}: install {NAME} in /usr/bin or /usr/local/bin"
         );
     }
     Ok(())

@@ -5,12 +5,11 @@
 //!   pleg-guard.service   the guard, after the runtime and before the kubelet
 //! ```
 
-use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use cri::Endpoint;
 
-/// The names of the units, the first that is started first.
+/// The names of the units, in the order in which they are started.
 pub const UNITS: [&str; 2] = ["pleg-guard.socket", "pleg-guard.service"];
 
 /// The lines of the service from which [`endpoints_of`] reads the endpoints.
@@ -76,8 +75,7 @@ WantedBy=sockets.target
     fn service(&self) -> String {
         let mut command = quoted(&self.program.to_string_lossy());
         for argument in &self.arguments {
-            // Writing to a string cannot fail.
-            let _ = write!(command, " {}", quoted(argument));
+            command += &format!(" {}", quoted(argument));
         }
         let (runtime, listen) = (&self.runtime, self.listen.display());
         format!(
@@ -142,11 +140,9 @@ fn quoted(word: &str) -> String {
 
 /// Whether a unit can contain this path unquoted.
 pub fn can_name(path: &Path) -> bool {
-    path.to_str().is_some_and(|path| {
-        !path
-            .chars()
-            .any(|c| c.is_control() || c.is_whitespace() || c == '%')
-    })
+    let needs_quotes = |c: char| c.is_control() || c.is_whitespace() || c == '%';
+    path.to_str()
+        .is_some_and(|path| !path.contains(needs_quotes))
 }
 
 #[cfg(test)]

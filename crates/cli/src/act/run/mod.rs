@@ -1,7 +1,7 @@
 //! `pleg run`: static pods without a kubelet.
 
 use std::future::pending;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::pin::pin;
 use std::sync::Arc;
@@ -27,15 +27,13 @@ use tokio::time::timeout;
 
 use crate::args::{Format, Global, Listen};
 use crate::commands::agent::{configured, program};
+use crate::commands::doctor::KUBELET_HEALTHZ;
 use crate::{Outcome, endpoint, output, signals};
 use static_pods::StaticPods;
 
 mod pod_reports;
 mod static_pods;
 mod text;
-
-/// The default address of a kubelet's health endpoint (`healthzPort`).
-const KUBELET: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 10248);
 
 /// How long to wait for a connection to a kubelet.
 const KUBELET_LIMIT: Duration = Duration::from_secs(1);
@@ -83,7 +81,7 @@ pub struct Run {
     /// Start even if a kubelet runs on this node.
     #[arg(long)]
     beside_kubelet: bool,
-    /// Whose pods these are: the value of the label pleg.dev/owner. Pods of others are not
+    /// Owner of the pods: the value of the label pleg.dev/owner. Pods of other owners are not
     /// touched.
     #[arg(long, value_name = "NAME", default_value = "pleg-run", value_parser = owner)]
     owner: String,
@@ -151,7 +149,7 @@ pub async fn run(global: &Global, options: Run) -> anyhow::Result<Outcome> {
             () = nothing_left(pods.subscribe()), if down => {}
         }
     };
-    let mut printing = pin!(print(decisions, global.output));
+    let mut printing = pin!(print(decisions, global.format()));
     let mut is_printed = false;
     let failed = async {
         printing.as_mut().await?;
@@ -178,11 +176,8 @@ async fn print(mut decisions: mpsc::Receiver<Line>, format: Format) -> anyhow::R
         output::text(&text::columns())?;
     }
     while let Some(line) = decisions.recv().await {
-        output::write_in_thread(move || match format {
-            Format::Json => output::json(&line),
-            Format::Text => output::text(&text::line(&line)),
-        })
-        .await?;
+        let write = move || output::show(format, &line, || text::line(&line));
+        output::write_in_thread(write).await?;
     }
     Ok(())
 }
@@ -216,17 +211,15 @@ async fn prepare(
         let read = directory.read_dir();
         read.with_context(|| format!("cannot read the manifests in {}", directory.display()))?;
     }
-    if !options.beside_kubelet && is_taken(KUBELET).await {
+    if !options.beside_kubelet && is_taken(KUBELET_HEALTHZ).await {
         bail!(
-            "a kubelet runs on this node (it answers on {KUBELET}); \
+            "a kubelet runs on this node (it answers on {KUBELET_HEALTHZ}); \
              --beside-kubelet starts anyway"
         );
     }
     let config = configured(options.config.as_deref(), options.listen)?;
     let named = global.given_endpoint()?.or(config.endpoint()?);
-    let endpoint = endpoint::present(named).await;
-    let endpoint =
-        endpoint.context("no container runtime found; set its socket with --runtime-endpoint")?;
+    let endpoint = endpoint::required(named).await?;
     // A wrong path is an error at once. A runtime that hangs now or restarts later is none.
     endpoint::connect(&endpoint).await?;
     let listeners = Listeners::bind(&config).await?;

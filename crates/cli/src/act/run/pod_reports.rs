@@ -11,10 +11,9 @@ use tokio::time::Instant;
 
 /// The reports, with what is known of static pods. They include the static pods that the runtime does
 /// not have yet.
-pub(super) fn with_static_pods(reports: Vec<PodReport>, pods: &Pods) -> Vec<PodReport> {
+pub(super) fn with_static_pods(mut reports: Vec<PodReport>, pods: &Pods) -> Vec<PodReport> {
     let now = Instant::now();
     let mut missing: BTreeMap<PodUid, _> = pods.reports.clone();
-    let mut reports = reports;
     for report in &mut reports {
         let its = missing.remove(&report.status.uid);
         report.static_pod = its.map(|its| shown(&its, now));

@@ -33,8 +33,8 @@ use tokio::time::{sleep, timeout};
 
 use super::pod_reports::with_static_pods;
 
-/// The pause between two attempts to get the runtime's version.
-const AGAIN: Duration = Duration::from_secs(1);
+/// The pause between two attempts to get the runtime's version or cgroup driver.
+const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
 /// How long each attempt waits for the runtime's answer.
 const CALL_TIMEOUT: Duration = Duration::from_secs(30);
@@ -42,9 +42,9 @@ const CALL_TIMEOUT: Duration = Duration::from_secs(30);
 /// Static pods that are to be kept running.
 #[derive(Debug)]
 pub(super) struct StaticPods {
-    /// The folder of their manifests; without one, what earlier runs left is ended.
+    /// The folder of their manifests; without one, the pods that earlier runs left are ended.
     pub(super) manifests: Option<PathBuf>,
-    /// Whose they are: the value of the label `pleg.dev/owner`.
+    /// Their owner: the value of the label `pleg.dev/owner`.
     pub(super) owner: String,
     /// The node's name.
     pub(super) node_name: String,
@@ -52,13 +52,13 @@ pub(super) struct StaticPods {
     pub(super) root: PathBuf,
     /// Where their logs are.
     pub(super) logs: LogFolders,
-    /// What stops all of them.
+    /// What stops the work on all of them.
     pub(super) policy: Policy,
     /// Where the guard of this process listens.
     pub(super) guard: Endpoint,
     /// Where decisions are reported.
     pub(super) lines: Lines,
-    /// How far they are.
+    /// Their manifests and their progress.
     pub(super) pods: Arc<watch::Sender<Pods>>,
     /// The node's Ready condition, once it is known.
     pub(super) ready: watch::Sender<Option<ReadyCondition>>,
@@ -136,8 +136,8 @@ async fn keep(
         .map(|path| Folder::open(path, &of.node_name))
         .transpose()
         .map_err(CannotKeep::Folder)?;
-    let (asked, owner, root) = (client.clone(), of.owner.clone(), of.root.clone());
-    let left = move || find_leftovers(asked.clone(), owner.clone(), root.clone());
+    let (caller, owner, root) = (client.clone(), of.owner.clone(), of.root.clone());
+    let left = move || find_leftovers(caller.clone(), owner.clone(), root.clone());
     let source = Manifests::new(
         folder,
         left,
@@ -152,13 +152,13 @@ async fn keep(
         of.lines.clone(),
         system_clock(),
     );
-    let asked = client.clone();
+    let caller = client.clone();
     let mut sync_loop = SyncLoop::start(Parts {
         source,
         sync_pod: Arc::new(workers),
         pleg,
         conditions: move || {
-            let client = asked.clone();
+            let client = caller.clone();
             async move { client.conditions().await.map_err(|error| error.why) }
         },
         policy: of.policy,
@@ -186,18 +186,18 @@ async fn keep(
     }
 }
 
-/// Asks until there is an answer: a runtime that is not there yet has not failed.
-async fn answer<T, A>(what: &str, ask: impl Fn() -> A) -> T
+/// Calls the runtime until it answers: a runtime that is not ready yet has not failed.
+async fn answer<T, A>(what: &str, call: impl Fn() -> A) -> T
 where
     A: Future<Output = Result<T, CallFailed>>,
 {
     loop {
-        match timeout(CALL_TIMEOUT, ask()).await {
+        match timeout(CALL_TIMEOUT, call()).await {
             Ok(Ok(answer)) => return answer,
             Ok(Err(error)) => tracing::warn!("waiting for the runtime's {what}: {error}"),
             Err(_) => tracing::warn!("waiting for the runtime's {what}: it does not answer"),
         }
-        sleep(AGAIN).await;
+        sleep(RETRY_INTERVAL).await;
     }
 }
 
@@ -206,10 +206,10 @@ fn systemd_runs() -> bool {
     Path::new("/run/systemd/system").exists()
 }
 
-/// The addresses by which this node would reach others, at most one of each family, IPv4 first as a
-/// kubelet has it; nothing is sent. The loopback address if the node has no network.
+/// The addresses from which this node would reach others, at most one of each family, IPv4 first as in
+/// a kubelet. Nothing is sent. The loopback address if the node has no network.
 fn node_ips() -> Vec<IpAddr> {
-    // Blocks for documentation (RFC 5737, RFC 3849): they lead where the default route does.
+    // Addresses for documentation (RFC 5737, RFC 3849), to which the default route leads.
     let elsewhere = [
         IpAddr::from([192, 0, 2, 1]),
         IpAddr::from([0x2001, 0xdb8, 0, 0, 0, 0, 0, 1]),
@@ -236,7 +236,7 @@ fn address_towards(there: IpAddr) -> Option<IpAddr> {
 mod tests {
     use super::*;
 
-    /// Without a network there is no route; this one is there on any machine.
+    /// A machine without a network has only the route to the loopback address.
     #[test]
     fn an_address_of_either_family_is_found_by_its_route() {
         for loopback in [

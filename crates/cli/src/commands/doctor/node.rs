@@ -98,7 +98,7 @@ async fn probes(what: &What, machine: &mut Machine, until: Instant) -> anyhow::R
     Ok(observe(probing, machine).await.unwrap_or_default())
 }
 
-/// The last report is requested after the machine was read, so that it is current.
+/// Observes the runtime, and requests the last report after the machine was read, so that it is current.
 async fn observe<S: Source>(mut probing: Probing<S>, machine: &mut Machine) -> Option<ProbeFacts> {
     probing.observe().await?;
     let host = machine.finish().await;

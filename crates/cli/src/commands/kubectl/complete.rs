@@ -122,11 +122,15 @@ impl<'a> Completing<'a> {
 }
 
 fn option_named<'a>(command: &'a Command, option: &str) -> Option<&'a Arg> {
-    command.get_arguments().find(|arg| {
-        let long = arg.get_long().map(|long| format!("--{long}"));
-        let short = arg.get_short().map(|short| format!("-{short}"));
-        [long, short].iter().flatten().any(|name| name == option)
-    })
+    command
+        .get_arguments()
+        .find(|arg| names(arg).any(|name| name == option))
+}
+
+fn names(arg: &Arg) -> impl Iterator<Item = String> + use<> {
+    let long = arg.get_long().map(|long| format!("--{long}"));
+    let short = arg.get_short().map(|short| format!("-{short}"));
+    long.into_iter().chain(short)
 }
 
 fn takes_value(arg: &Arg) -> bool {
@@ -146,14 +150,7 @@ fn options(command: &Command) -> Vec<(String, String)> {
     for arg in command.get_arguments().filter(|arg| !arg.is_hide_set()) {
         let help = arg.get_help().map(ToString::to_string).unwrap_or_default();
         let help = help.lines().next().unwrap_or_default();
-        let long = arg.get_long().map(|long| format!("--{long}"));
-        let short = arg.get_short().map(|short| format!("-{short}"));
-        options.extend(
-            [long, short]
-                .into_iter()
-                .flatten()
-                .map(|name| (name, help.to_owned())),
-        );
+        options.extend(names(arg).map(|name| (name, help.to_owned())));
     }
     options
 }
@@ -174,16 +171,11 @@ async fn nodes(command: &Command, before: &[String]) -> Option<Vec<(String, Stri
     let command = command.clone().ignore_errors(true);
     let matches = command.try_get_matches_from(words).ok()?;
     let options = Kubectl::from_arg_matches(&matches).ok()?;
-    let fleet = Fleet::open(&options.server.access(), system_clock())
-        .await
-        .ok()?;
-    let listed = fleet.nodes(None, CHUNK, |_, _| {}).await.ok()?;
+    let fleet = Fleet::open(&options.server.access(), system_clock()).await;
+    let listed = fleet.ok()?.nodes(None, CHUNK, |_, _| {}).await.ok()?;
     // A name from the server must be one word of the line.
     let is_word = |name: &str| !name.is_empty() && name.chars().all(|it| it.is_ascii_graphic());
     let nodes = listed.nodes.into_iter().filter(|view| is_word(&view.node));
-    Some(
-        nodes
-            .map(|view| (view.node, view.state.as_str().to_owned()))
-            .collect(),
-    )
+    let nodes = nodes.map(|view| (view.node, view.state.as_str().to_owned()));
+    Some(nodes.collect())
 }

@@ -7,6 +7,7 @@
 
 mod read;
 
+use std::ffi::OsStr;
 use std::fs::Permissions;
 use std::io::{IsTerminal, Write};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -23,6 +24,7 @@ use timeline::{Advice, Picture};
 use tokio::task::spawn_blocking;
 
 use crate::args::{Global, Output, duration};
+use crate::text::{printable, printable_path, sentence};
 use crate::{Outcome, output};
 
 const AFTER_HELP: &str = "\
@@ -60,7 +62,7 @@ pub struct Timeline {
     #[arg(long, value_name = "DURATION", value_parser = duration)]
     pub since: Option<Duration>,
     /// Output format
-    #[arg(id = "output", short, long, value_enum)]
+    #[arg(id = "output", short, long, value_name = "OUTPUT", value_enum)]
     output: Option<Output>,
     /// File to write to instead of standard output.
     #[arg(long, value_name = "FILE")]
@@ -74,15 +76,13 @@ pub async fn run(_global: &Global, options: Timeline) -> anyhow::Result<Outcome>
     }
     let form = form(&options)?;
     let now = system_clock()();
-    let since = match (options.since, from.is_empty()) {
-        (since, true) => Some(now.before(since.unwrap_or(DEFAULT_SINCE))),
-        // The end is known once the files are read.
-        (_, false) => None,
-    };
+    // The end of files is known once they are read.
+    let is_own = from.is_empty();
+    let since = is_own.then(|| now.before(options.since.unwrap_or(DEFAULT_SINCE)));
     let picture = spawn_blocking(move || read::read(&from, since, now)).await??;
     if form != Output::Text {
         for note in &picture.notes {
-            tracing::warn!("{}", pleg_text::escape::sentence(note));
+            tracing::warn!("{}", sentence(note));
         }
     }
     let picture = match options.since {
@@ -111,21 +111,20 @@ fn form(options: &Timeline) -> anyhow::Result<Output> {
             false => Output::Html,
         });
     };
-    let extension = path.extension().and_then(|extension| extension.to_str());
-    let extension = extension.map(str::to_ascii_lowercase);
-    Ok(match extension.as_deref() {
-        Some("html" | "htm") | None => Output::Html,
-        Some("svg") => Output::Svg,
-        Some("json") => Output::Json,
-        Some("txt") => Output::Text,
-        Some(other) => bail!(
+    let extension = path.extension().and_then(OsStr::to_str).unwrap_or_default();
+    Ok(match &*extension.to_ascii_lowercase() {
+        "html" | "htm" | "" => Output::Html,
+        "svg" => Output::Svg,
+        "json" => Output::Json,
+        "txt" => Output::Text,
+        other => bail!(
             "the extension .{} does not determine the format: add -o html, svg, json, intervals or text",
-            pleg_text::escape::printable(other)
+            printable(other)
         ),
     })
 }
 
-/// The picture as JSON; `pleg analyze` has the findings with all their evidence.
+/// The picture as JSON. The findings with all their evidence are in the JSON of `pleg analyze`.
 #[derive(Serialize)]
 struct Json<'a> {
     summary: &'a str,
@@ -156,7 +155,7 @@ fn draw(picture: &Picture, form: Output) -> anyhow::Result<String> {
         })?),
         Output::Intervals => {
             let node = picture.node.as_deref().unwrap_or("node");
-            let intervals = episodes::intervals::intervals(&picture.episodes, node);
+            let intervals = episodes::intervals(&picture.episodes, node);
             line(serde_json::to_string(&intervals)?)
         }
     })
@@ -172,7 +171,7 @@ fn check_place(path: &Path, from: &[String]) -> anyhow::Result<()> {
         return Ok(());
     };
     if from.iter().any(|from| file(Path::new(from)) == Some(place)) {
-        let path = pleg_text::escape::printable(&path.to_string_lossy()).into_owned();
+        let path = printable_path(path);
         bail!("--output-file {path} would replace what is read");
     }
     Ok(())
@@ -180,12 +179,7 @@ fn check_place(path: &Path, from: &[String]) -> anyhow::Result<()> {
 
 /// Replaces a file completely or not at all; writes to anything else, such as a device.
 fn save(path: &Path, drawn: &str) -> anyhow::Result<()> {
-    let context = || {
-        format!(
-            "cannot write {}",
-            pleg_text::escape::printable(&path.to_string_lossy())
-        )
-    };
+    let context = || format!("cannot write {}", printable_path(path));
     let is_other = std::fs::symlink_metadata(path).is_ok_and(|found| !found.is_file());
     if is_other {
         return std::fs::write(path, drawn).with_context(context);

@@ -76,14 +76,15 @@ pub fn read(paths: &[String], since: Option<WallTime>, now: WallTime) -> anyhow:
             unreadable.push(error);
             continue;
         }
-        let result = match place {
-            _ if is_recording_file(place) => read.recording(path, range, now),
-            _ if recorder::snapshot::is_snapshot(place) => read.snapshot(path),
-            _ if bundle::is_bundle(place) => read.bundle(path),
-            _ => {
-                files.push(path.clone());
-                continue;
-            }
+        let result = if is_recording_file(place) {
+            read.recording(path, range, now)
+        } else if recorder::snapshot::is_snapshot(place) {
+            read.snapshot(path)
+        } else if bundle::is_bundle(place) {
+            read.bundle(path)
+        } else {
+            files.push(path.clone());
+            Ok(())
         };
         unreadable.extend(result.err());
     }
@@ -100,10 +101,9 @@ pub fn read(paths: &[String], since: Option<WallTime>, now: WallTime) -> anyhow:
     if unreadable.len() == paths.len() {
         return Err(unreadable.remove(0));
     }
-    let incomplete = unreadable
-        .iter()
-        .map(|error| format!("Not complete: {}.", sentence(error)));
-    read.notes.extend(incomplete);
+    let incomplete = unreadable.iter().map(sentence);
+    read.notes
+        .extend(incomplete.map(|error| format!("Not complete: {error}.")));
     read.into_picture()
 }
 
@@ -220,17 +220,16 @@ impl Read {
         }
         let timeless = inputs().filter(|input| input.read_until.is_none());
         let timeless: Vec<&str> = timeless.map(|input| input.path.as_str()).collect();
-        let notes = match &timeless[..] {
-            [] => None,
-            [one] => Some(format!(
-                "{one} has no line with a time: it is not in the picture, only in the causes."
+        let paths = timeless.join(", ");
+        self.notes.extend(match timeless.len() {
+            0 => None,
+            1 => Some(format!(
+                "{paths} has no line with a time: it is not in the picture, only in the causes."
             )),
-            several => Some(format!(
-                "{} have no line with a time: they are not in the picture, only in the causes.",
-                several.join(", ")
+            _ => Some(format!(
+                "{paths} have no line with a time: they are not in the picture, only in the causes."
             )),
-        };
-        self.notes.extend(notes);
+        });
         let dateless = inputs().filter(|input| input.lacks_dates && input.read_until.is_some());
         self.notes.extend(dateless.map(|input| {
             let path = &input.path;
@@ -241,13 +240,7 @@ impl Read {
         }));
         let yearless = inputs().filter(|input| input.lacks_year);
         self.notes.extend(yearless.filter_map(|input| {
-            let year = input
-                .read_until?
-                .to_string()
-                .chars()
-                .take(4)
-                .collect::<String>();
-            let path = &input.path;
+            let (path, year) = (&input.path, input.read_until?.timestamp().strftime("%Y"));
             Some(format!(
                 "{path} has no year: {year} is assumed, because of the time at which the file was \
                  modified."
@@ -325,10 +318,9 @@ impl Read {
             ));
         }
         let Some(picture) = Picture::new(String::new(), self.episodes) else {
-            let sources = if self.sources.is_empty() {
-                &self.notes
-            } else {
-                &self.sources
+            let sources = match self.sources.is_empty() {
+                true => &self.notes,
+                false => &self.sources,
             };
             let read = printable(&sources.join(", ")).into_owned();
             match until {
@@ -347,11 +339,10 @@ impl Read {
         let without_cause = self.summary.filter(|_| happened.is_none());
         let cause = probable(&self.findings, happened.is_some()).or(without_cause);
         let sentences: Vec<String> = happened.into_iter().chain(cause).collect();
+        let nothing = "No call was stuck, and nothing shows that the node was affected.";
         Ok(Picture {
             summary: match sentences.is_empty() {
-                true => {
-                    "No call was stuck, and nothing shows that the node was affected.".to_owned()
-                }
+                true => nothing.to_owned(),
                 false => sentences.join(" "),
             },
             // Logs of several nodes have no single node.
@@ -375,12 +366,11 @@ fn probable(findings: &[Finding], has_episode_summary: bool) -> Option<String> {
             said.push(finding.said());
         }
     }
-    let more = said.len().saturating_sub(MAX_CAUSES);
-    said.truncate(MAX_CAUSES);
-    let more = match more {
+    let more = match said.len().saturating_sub(MAX_CAUSES) {
         0 => String::new(),
         more => format!("; and {more} more"),
     };
+    said.truncate(MAX_CAUSES);
     let which = match (first.verdict, said.len()) {
         (Verdict::Suspect, _) if has_episode_summary => return None,
         (Verdict::Suspect, _) => "Suspected",
@@ -425,9 +415,7 @@ fn skipped(skipped: Skipped) -> Option<String> {
         (unreadable_segments, "unreadable segment", ""),
     ];
     let parts = parts.into_iter().filter(|(count, ..)| *count > 0);
-    let parts: Vec<String> = parts
-        .map(|(count, noun, more)| counted(count as usize, noun) + more)
-        .collect();
-    let list = parts.join(", ");
+    let parts = parts.map(|(count, noun, more)| counted(count as usize, noun) + more);
+    let list = parts.collect::<Vec<_>>().join(", ");
     (!list.is_empty()).then(|| format!("Skipped in the recording: {list}."))
 }

@@ -8,11 +8,10 @@ use tokio::process::Command;
 use tokio::time::timeout;
 use top::diagnosis::Diagnosis;
 
-/// How long to wait for the doctor, which ends within 30 seconds whatever hangs.
-const DOCTOR_LIMIT: Duration = Duration::from_secs(45);
+use crate::commands::agent::program;
 
-/// This program, even after its file was replaced.
-const THIS_PROGRAM: &str = "/proc/self/exe";
+/// How long to wait for the doctor, which ends within 30 seconds, whatever hangs.
+const DOCTOR_LIMIT: Duration = Duration::from_secs(45);
 
 /// Runs `pleg doctor` on the runtime at `endpoint`, without the agent if that has gone.
 pub async fn run(endpoint: String, agent: AgentChoice) -> Result<Diagnosis, String> {
@@ -25,21 +24,19 @@ pub async fn run(endpoint: String, agent: AgentChoice) -> Result<Diagnosis, Stri
 
 /// The process is killed if the screen ends first.
 async fn diagnose(endpoint: &str, agent: AgentChoice) -> Result<Diagnosis, String> {
-    let mut command = Command::new(THIS_PROGRAM);
-    command
-        .args(["doctor", "-o", "json", "-r", endpoint])
-        .stdin(Stdio::null())
-        .kill_on_drop(true);
+    let mut command = Command::new(program());
+    command.args(["doctor", "-o", "json", "-r", endpoint]);
     match agent {
         AgentChoice::Default => {}
         AgentChoice::Named(socket) => drop(command.arg("--agent").arg(socket)),
         AgentChoice::Off => drop(command.args(["--agent", "off"])),
     }
+    command.stdin(Stdio::null()).kill_on_drop(true);
     let output = timeout(DOCTOR_LIMIT, command.output())
         .await
         .map_err(|_| "pleg doctor has not ended within 45 seconds".to_owned())?
         .map_err(|error| format!("pleg doctor cannot be started: {error}"))?;
-    // The exit code is the verdict. If there is none, standard error has the reason.
+    // The exit code is the verdict. Without a verdict, standard error has the reason.
     serde_json::from_slice(&output.stdout).map_err(|error| {
         let errors = String::from_utf8_lossy(&output.stderr);
         match errors.lines().last() {

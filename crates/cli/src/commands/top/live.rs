@@ -13,8 +13,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agent::{AgentClient, Events, pod_reports};
-use anyhow::anyhow;
+use anyhow::{Context, anyhow};
 use pleg::model::wall_time::WallTime;
+use pleg::out::cache::Stopped;
 use pleg::out::pods::PodReport;
 use pleg::out::record::Record;
 use pleg::out::status_report::StatusReport;
@@ -78,10 +79,10 @@ pub async fn follow(watching: Watching, updates: mpsc::Sender<Update>) -> anyhow
                 let Err(why) = follow_node(&node, &to, &updates).await;
                 let gone = Source::Disconnected {
                     since: WallTime::now(),
-                    why,
+                    why: why.to_string(),
                 };
-                if updates.send(Update::Source(gone)).await.is_err() {
-                    return anyhow!("the screen has gone");
+                if let Err(gone) = send(&updates, Update::Source(gone)).await {
+                    return gone;
                 }
                 back(&node, &endpoint).await;
             }
@@ -95,7 +96,7 @@ pub async fn follow(watching: Watching, updates: mpsc::Sender<Update>) -> anyhow
             let node = Node::Own(Pleg::start(Arc::new(runtime), config, environment));
             let Err(why) =
                 follow_node(&node, "the runtime itself, without an agent", &updates).await;
-            anyhow!(why)
+            why
         }
     }
 }
@@ -124,48 +125,38 @@ enum Records {
 }
 
 impl Node {
-    async fn status(&self) -> Result<StatusReport, String> {
-        match self {
-            Self::Agent(agent) => agent.status().await.map_err(|error| error.to_string()),
-            Self::Own(pleg) => pleg.status().await.map_err(|_| stopped()),
-        }
+    async fn status(&self) -> anyhow::Result<StatusReport> {
+        Ok(match self {
+            Self::Agent(agent) => agent.status().await?,
+            Self::Own(pleg) => pleg.status().await?,
+        })
     }
 
-    async fn pods(&self) -> Result<Vec<PodReport>, String> {
-        match self {
-            Self::Agent(agent) => agent.pods().await.map_err(|error| error.to_string()),
-            Self::Own(pleg) => Ok(pod_reports(pleg)),
-        }
+    async fn pods(&self) -> anyhow::Result<Vec<PodReport>> {
+        Ok(match self {
+            Self::Agent(agent) => agent.pods().await?,
+            Self::Own(pleg) => pod_reports(pleg),
+        })
     }
 
-    async fn records(&self) -> Result<Records, String> {
-        match self {
-            Self::Agent(agent) => {
-                let events = agent.events().await.map_err(|error| error.to_string())?;
-                Ok(Records::Agent(events))
-            }
-            Self::Own(pleg) => {
-                let records = pleg.subscribe().await.map_err(|_| stopped())?;
-                Ok(Records::Own(records))
-            }
-        }
+    async fn records(&self) -> anyhow::Result<Records> {
+        Ok(match self {
+            Self::Agent(agent) => Records::Agent(agent.events().await?),
+            Self::Own(pleg) => Records::Own(pleg.subscribe().await?),
+        })
     }
 }
 
 impl Records {
-    async fn next(&mut self) -> Result<Record, String> {
+    async fn next(&mut self) -> anyhow::Result<Record> {
         match self {
             Self::Agent(events) => {
                 let record = events.next().await;
-                record.ok_or_else(|| "the agent ended its stream of events".to_owned())
+                record.context("the agent ended its stream of events")
             }
-            Self::Own(records) => records.next().await.ok_or_else(stopped),
+            Self::Own(records) => Ok(records.next().await.ok_or(Stopped)?),
         }
     }
-}
-
-fn stopped() -> String {
-    "the event loop has stopped".to_owned()
 }
 
 /// Sends all data until the source or the receiver has gone; returns the reason.
@@ -173,7 +164,7 @@ async fn follow_node(
     node: &Node,
     to: &str,
     updates: &mpsc::Sender<Update>,
-) -> Result<Infallible, String> {
+) -> anyhow::Result<Infallible> {
     let records = node.records().await?;
     let to = to.to_owned();
     send(updates, Update::Source(Source::Connected { to })).await?;
@@ -190,7 +181,7 @@ async fn follow_records(
     mut records: Records,
     updates: &mpsc::Sender<Update>,
     touched: &Notify,
-) -> Result<Infallible, String> {
+) -> anyhow::Result<Infallible> {
     loop {
         let record = records.next().await?;
         let is_change = match &record {
@@ -205,7 +196,7 @@ async fn follow_records(
     }
 }
 
-async fn request_status(node: &Node, updates: &mpsc::Sender<Update>) -> Result<Infallible, String> {
+async fn request_status(node: &Node, updates: &mpsc::Sender<Update>) -> anyhow::Result<Infallible> {
     let mut ticks = interval(STATUS_INTERVAL);
     ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     loop {
@@ -220,7 +211,7 @@ async fn request_pods(
     node: &Node,
     updates: &mpsc::Sender<Update>,
     touched: &Notify,
-) -> Result<Infallible, String> {
+) -> anyhow::Result<Infallible> {
     loop {
         let _ = timeout(MAX_PODS_PAUSE, touched.notified()).await;
         let (taken, begun) = (WallTime::now(), Instant::now());
@@ -238,7 +229,7 @@ async fn request_pods(
     }
 }
 
-async fn send(updates: &mpsc::Sender<Update>, update: Update) -> Result<(), String> {
+async fn send(updates: &mpsc::Sender<Update>, update: Update) -> anyhow::Result<()> {
     let sent = updates.send(update).await;
-    sent.map_err(|_| "the screen has gone".to_owned())
+    sent.map_err(|_| anyhow!("the screen has gone"))
 }

@@ -13,7 +13,7 @@ use top::state::events::MAX_ENTRIES;
 use top::update::{Source, Update};
 
 use crate::commands::check_permission;
-use crate::text::printable;
+use crate::text::printable_path;
 
 /// What was recorded.
 struct Recorded {
@@ -24,23 +24,19 @@ struct Recorded {
 
 /// Reads a recording, or the one in a snapshot.
 pub fn read(path: &Path) -> anyhow::Result<impl Recording + Send + use<>> {
-    let place = printable(&path.display().to_string()).into_owned();
+    let place = printable_path(path);
     check_permission(path)?;
-    let (entries, facts) = match () {
-        () if is_recording_file(path) => {
-            let entries = recorder::store::read(path, Range::default());
-            (entries.with_context(|| place.clone())?.collect(), None)
-        }
-        () if recorder::snapshot::is_snapshot(path) => {
-            let read = recorder::snapshot::open(path).with_context(|| place.clone())?;
-            let seen = read.observed();
-            let entries: Vec<Entry> = read.entries.into_iter().chain(seen).collect();
-            (entries, read.parts.facts)
-        }
-        () => {
-            path.metadata().with_context(|| place.clone())?;
-            bail!("{place} is neither a recording of an agent nor a snapshot of `pleg snapshot`");
-        }
+    let (entries, facts) = if is_recording_file(path) {
+        let entries = recorder::store::read(path, Range::default());
+        (entries.context(place.clone())?.collect(), None)
+    } else if recorder::snapshot::is_snapshot(path) {
+        let read = recorder::snapshot::open(path).context(place.clone())?;
+        let seen = read.observed();
+        let entries: Vec<Entry> = read.entries.into_iter().chain(seen).collect();
+        (entries, read.parts.facts)
+    } else {
+        path.metadata().context(place.clone())?;
+        bail!("{place} is neither a recording of an agent nor a snapshot of `pleg snapshot`");
     };
     let recording = replay::Recording::new(entries)
         .with_context(|| format!("{place} has no recording to step through"))?;

@@ -71,13 +71,15 @@ container_cgroup() {
 }
 
 # A cgroup is busy for a short time after its last process has died, so the caller retries until this succeeds.
-# Unused parents are removed too: the kernel refuses to remove a cgroup that is in use.
+# Unused parents are removed too, with the last instance: a runc of another one may have just created them.
 remove_cgroups() {
     local -a mounts tops
     mapfile -t mounts < <(cgroup_mounts)
     mapfile -t tops < <(foreign_cgroups "${mounts[@]}")
     tops+=("${mounts[@]/%//$cgroup}")
     find "${tops[@]}" -depth -type d -exec rmdir {} + 2>/dev/null || true
-    printf '%s\0' "${tops[@]%/*}" | xargs --null rmdir --parents 2>/dev/null || true
+    if [[ -z $(instances | grep -vxF "$name_in_use") ]]; then
+        printf '%s\0' "${tops[@]%/*}" | xargs --null rmdir --parents 2>/dev/null || true
+    fi
     [[ -z $(find "${tops[@]}" -maxdepth 0 2>/dev/null) ]]
 }

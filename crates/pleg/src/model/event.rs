@@ -110,7 +110,7 @@ pub struct Event {
     pub exit_code: Option<i32>,
     /// The runtime's reason for the exit (`Error`, `OOMKilled`, `Completed`).
     pub reason: Option<Arc<str>>,
-    /// Whether it was found by the first pass, rather than observed to happen.
+    /// Whether the first pass found it, so that it happened at an unknown time before.
     pub initial: bool,
     /// What caused the observation.
     pub source: Source,

@@ -110,7 +110,7 @@ pub struct Event {
     pub exit_code: Option<i32>,
     /// The runtime's reason for the exit (`Error`, `OOMKilled`, `Completed`).
     pub reason: Option<Arc<str>>,
-    /// Whether the first pass found it, so that it happened at an unknown time before.
+    /// Whether it describes what existed already, and not a change that was observed.
     pub initial: bool,
     /// What caused the observation.
     pub source: Source,

@@ -82,8 +82,7 @@ fn container<'a>(status: &'a mut PodStatus, id: &Id, event: &Event) -> &'a mut C
     let name = event.container.clone().unwrap_or_else(|| "".into());
     let place = containers.iter().position(|it| it.id == *id);
     let place = place.unwrap_or_else(|| {
-        // Events do not carry the attempt. A kubelet counts attempts upwards; the next list shows the
-        // attempt.
+        // Events do not carry the attempt. A kubelet counts upwards; the next status shows the number.
         let same_name = containers.iter().filter(|it| it.name == name);
         let attempt = same_name.map(|it| it.attempt + 1).max();
         let new = ContainerStatus {

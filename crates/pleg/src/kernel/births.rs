@@ -182,15 +182,12 @@ fn watch(directories: &[PathBuf]) -> Result<OwnedFd, UnwatchedBirths> {
             Ok(_) => watched += 1,
             Err(Errno::NOENT | Errno::NOTDIR) => {}
             Err(error) => {
-                return Err(UnwatchedBirths::Refused {
-                    path: path.clone(),
-                    why: match error {
-                        Errno::NOSPC => {
-                            "the limit fs.inotify.max_user_watches is reached".to_owned()
-                        }
-                        error => error.to_string(),
-                    },
-                });
+                let why = match error {
+                    Errno::NOSPC => "the limit fs.inotify.max_user_watches is reached".to_owned(),
+                    error => error.to_string(),
+                };
+                let path = path.clone();
+                return Err(UnwatchedBirths::Refused { path, why });
             }
         }
     }

@@ -10,8 +10,8 @@
 //! let sim = sim::Sim::new();
 //! sim.run("web-0", &["app"]);
 //! sim.exit("web-0", "app", 3);
-//! # let environment = pleg::Environment { endpoint: "sim".into(), clock: sim.clock(), observer: std::sync::Arc::new(pleg::NoObserver), ids: pleg::no_ids(), kernel: None };
-//! # let pleg = pleg::Pleg::start(std::sync::Arc::new(sim.clone()), pleg::Config::default(), environment);
+//! # let environment = pleg::Environment::new("sim", sim.clock());
+//! # let pleg = pleg::Pleg::start(std::sync::Arc::new(sim.clone()), Default::default(), environment);
 //! tokio::time::sleep(Duration::from_secs(1)).await;
 //!
 //! let status = &pleg.cache().all()[0].status;

@@ -16,8 +16,8 @@
 //! let sim = sim::Sim::new();
 //! sim.run("web-0", &["app"]);
 //! let uid = sim.world().pod("web-0").pod.uid.clone();
-//! # let environment = pleg::Environment { endpoint: "sim".into(), clock: sim.clock(), observer: std::sync::Arc::new(pleg::NoObserver), ids: pleg::no_ids(), kernel: None };
-//! # let pleg = pleg::Pleg::start(std::sync::Arc::new(sim.clone()), pleg::Config::default(), environment);
+//! # let environment = pleg::Environment::new("sim", sim.clock());
+//! # let pleg = pleg::Pleg::start(std::sync::Arc::new(sim.clone()), Default::default(), environment);
 //!
 //! let newer = pleg.cache().newer_than(&uid, Instant::now());
 //! let entry = timeout(Duration::from_secs(10), newer).await??;

@@ -7,8 +7,8 @@
 //! # async fn main() -> Result<(), pleg::out::cache::Stopped> {
 //! let sim = sim::Sim::new();
 //! sim.run("web-0", &["app"]);
-//! # let environment = pleg::Environment { endpoint: "sim".into(), clock: sim.clock(), observer: std::sync::Arc::new(pleg::NoObserver), ids: pleg::no_ids(), kernel: None };
-//! # let pleg = pleg::Pleg::start(std::sync::Arc::new(sim.clone()), pleg::Config::default(), environment);
+//! # let environment = pleg::Environment::new("sim", sim.clock());
+//! # let pleg = pleg::Pleg::start(std::sync::Arc::new(sim.clone()), Default::default(), environment);
 //! tokio::time::sleep(Duration::from_secs(1)).await;
 //!
 //! let status = pleg.status().await?;

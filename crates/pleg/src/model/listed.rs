@@ -1,20 +1,4 @@
 //! The rows of the runtime's two lists, alone and by pod.
-//!
-//! ```
-//! use pleg::model::listed::{ContainerState, ListedContainer, Row};
-//!
-//! let mut row = ListedContainer {
-//!     id: "61ac7eca54e9".into(),
-//!     sandbox_id: "f00d".into(),
-//!     pod: None,
-//!     name: "app".into(),
-//!     state: ContainerState::Running,
-//!     attempt: 0,
-//!     created_at: None,
-//! };
-//! row.set_state(ContainerState::Exited);
-//! assert_eq!(row.state().as_str(), "exited");
-//! ```
 
 use std::sync::Arc;
 

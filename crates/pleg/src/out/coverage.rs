@@ -9,25 +9,6 @@
 //!
 //! **A pass counts only if it observed a pod.** A pass in which the calls of every pod failed or were
 //! stuck observed nothing.
-//!
-//! An [`Observer`](crate::Observer) receives each completed pass:
-//!
-//! ```
-//! use pleg::out::coverage::PassKind;
-//! use pleg::{Measurement, Observer};
-//!
-//! struct Sweeps;
-//!
-//! impl Observer for Sweeps {
-//!     fn observe(&self, measurement: &Measurement) {
-//!         if let Measurement::Seen(pass, counts) = measurement
-//!             && pass.kind == PassKind::Sweep
-//!         {
-//!             println!("a sweep of {} pods took {:?}", counts.pods, pass.took);
-//!         }
-//!     }
-//! }
-//! ```
 
 use std::sync::Arc;
 use std::time::Duration;

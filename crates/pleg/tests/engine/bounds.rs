@@ -66,8 +66,8 @@ async fn two_thousand_exits_while_no_status_is_answered_cause_64_calls_and_are_r
     }
 }
 
-/// 200 pods have changed, and the runtime is restarted while the first of them are called for. Gives the
-/// node a minute later.
+/// 200 pods have changed, and the runtime is restarted while the first of their statuses are requested.
+/// Returns the node a minute later.
 async fn restarted_while_statuses_are(held_up: Fault, config: Config) -> Node {
     let node = Node::watch_with(config, |sim| many(sim, 200, &["app"])).await;
     node.at(3.5).await;
@@ -135,7 +135,7 @@ async fn a_hundred_stuck_pods_delay_none_of_two_hundred_others() {
     for number in 100..130 {
         node.sim.exit(&format!("p{number}"), "app", 1);
         let died = node.elapsed();
-        // Each at another time of the period.
+        // Each exit is at another time of the relist period.
         node.pass(2.37).await;
         let id = format!("p{number}/app.0");
         let reported = node.deaths(&id);
@@ -161,7 +161,7 @@ async fn a_hundred_stuck_pods_delay_none_of_two_hundred_others() {
     }
 }
 
-/// These lists always take this many seconds.
+/// A node on which these lists always take this many seconds.
 async fn lists_that_are_slow_for_ever(slow: &[(Rpc, f64)]) {
     let node = Node::watch(|sim| many(sim, 50, &["one", "two"])).await;
     node.at(4.5).await;
@@ -197,7 +197,7 @@ async fn lists_that_are_slow_for_ever(slow: &[(Rpc, f64)]) {
             }
         }
 
-        // An exit now and then, at every phase of the cycle.
+        // Exits at every phase of the relist period.
         match death.take() {
             None if ((at * 4.0) as u64).is_multiple_of(69) => {
                 node.sim.exit(&format!("p{victim}"), "two", 3);
@@ -305,7 +305,7 @@ async fn a_slow_subscriber_has_at_most_a_thousand_records_one_gap_and_the_newest
         );
         let gaps = records.iter().filter(|it| matches!(it, Record::Gap { .. }));
         assert_eq!(gaps.count(), 1);
-        // One may have been there when it subscribed.
+        // One record may have been queued when the subscription began.
         let health = health_records(&records);
         assert!(health <= 2, "{health} records of health");
     }
@@ -318,7 +318,7 @@ async fn a_slow_subscriber_does_not_keep_each_list_of_stuck_calls() {
     node.at(0.5).await;
     let mut sleeper = node.pleg.subscribe().await.unwrap();
     read_all(&mut sleeper).await;
-    // One after the other becomes stuck: health changes, and is longer each time.
+    // One call after the other becomes stuck: health changes, and its report is longer each time.
     for number in 0..PODS {
         let name = format!("p{number}");
         let id = format!("{name}/app.0");

@@ -1,4 +1,4 @@
-//! Every claim is true: healthy, synced, last seen, as of, and the culprit.
+//! What a status report claims is true: healthy, synced, last seen, as of, and the culprit.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -16,7 +16,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 const LISTS: [Rpc; 2] = [Rpc::ListContainers, Rpc::ListPodSandbox];
 
-/// An inspection that fails for this long is no hiccup.
+/// An inspection that fails for longer than this is reported.
 const FAILING: f64 = 10.0;
 
 fn set(sim: &Sim, calls: &[Rpc], fault: Fault) {
@@ -108,7 +108,7 @@ async fn a_pod_whose_call_is_answered_again_fails_until_its_inspection_succeeds(
     node.sim.exit("two", "app", 1);
     node.at(3.5).await;
     assert!(has_failing(&node.status().await, sandbox));
-    // Its sandbox is answered at once now, and one of its containers only after a while.
+    // The status of its sandbox is answered at once now, that of one container only after a while.
     let slow = Fault::Slow(std::time::Duration::from_millis(900));
     node.sim
         .fault(Rpc::ContainerStatus, Some("two/side.0"), slow);
@@ -216,7 +216,7 @@ async fn a_stuck_id_from_the_host_threatens_no_kubelet_once_lists_are_answered()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stall_does_not_hide_the_next_one() {
+async fn a_stall_does_not_hide_the_next_stall() {
     for stalls in [4, 8, 16] {
         let node = Node::watch(pods).await;
         node.at(1.5).await;
@@ -232,7 +232,7 @@ async fn a_stall_does_not_hide_the_next_one() {
 
         node.sim.status_lock("locked", "app");
         let locked = node.elapsed();
-        // One period until the list is requested, and the promised time after that.
+        // One period until the list is requested, and then the promised time.
         let degraded = node.wait(4.2, lists_are_stuck).await;
         degraded.unwrap_or_else(|status| {
             panic!("after {stalls} stalls nothing is said: {:?}", status.health)
@@ -315,7 +315,7 @@ async fn no_call_is_blamed_while_the_whole_runtime_is_stopped() {
     }
 }
 
-/// As with SIGSTOP: the runtime goes on, and its answers lie in the socket.
+/// As with SIGSTOP: the runtime continues, and its answers stay in the socket.
 #[tokio::test(start_paused = true)]
 async fn a_pause_of_this_process_is_not_blamed_on_the_runtime() {
     let phases = (0..14).map(|phase| f64::from(phase) / 10.0);
@@ -353,7 +353,7 @@ async fn is_well(node: &Node, time: f64, case: &str) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_process_that_runs_only_now_and_then_blames_no_call() {
+async fn if_this_process_runs_only_now_and_then_no_call_is_blamed() {
     for slow in [0.0, 0.2] {
         let node = Node::watch_with(generic(), |sim| many(sim, 4, &["app", "side"])).await;
         node.at(3.0).await;
@@ -525,7 +525,7 @@ async fn a_sweep_refuses_the_status_of_another_id_too() {
     let another = Fault::Malformed(Malformation::OfAnother);
     node.sim
         .fault(Rpc::ContainerStatus, Some("a/app.0"), another);
-    // The one that is reported in place of a.
+    // The pod that is reported in place of `a`.
     node.sim.exit("b", "app", 5);
     node.at(20.0).await;
     assert_eq!(node.deaths("b/app.0").len(), 1);
@@ -565,7 +565,7 @@ async fn no_pass_confirms_an_unknown_pod_while_sandboxes_cannot_be_listed() {
 
 type Break = fn(&Sim);
 
-/// What keeps every pass from observing a pod.
+/// The faults that keep every pass from observing a pod.
 const WHERE_NO_POD_IS_OBSERVED: [(&str, Break); 4] = [
     ("the runtime is stopped", Sim::stop),
     ("lists and statuses hang", |sim| {
@@ -747,7 +747,7 @@ async fn a_pod_whose_list_and_status_contradict_each_other_is_inspected_until_th
         node.at(3.5).await;
         node.sim.fault(call, Some(id), missing(id));
         node.sim.exit("a", "other", 5);
-        // An exit may be followed by the removal: a moment is no contradiction.
+        // The removal may follow the exit a moment later: that is no contradiction.
         node.at(4.8).await;
         assert!(node.status().await.failing.is_empty());
         node.at(8.5).await;
@@ -837,7 +837,7 @@ async fn a_late_exit_code_is_requested_whatever_else_happens_in_the_pod() {
     let node = Node::watch_stream(|sim| sim.run("p", &["a", "b"])).await;
     node.at(3.0).await;
     node.sim.exit_with_delayed_code("p", "a", 7, seconds(2.0));
-    // Other observations of the pod do not count as tries.
+    // Other observations of the pod do not count as attempts.
     for _ in 0..8 {
         node.pass(0.1).await;
         let now = node.sim.now();
@@ -1008,7 +1008,7 @@ async fn the_first_status_report_after_a_pause_is_current() {
         let locked = |status: &StatusReport| !status.stuck.is_empty();
         node.wait(10.0, locked).await.unwrap();
         node.pass(5.0).await;
-        // It ends, and another pod dies, while we do not run.
+        // The stall ends, and another pod dies, while this process is paused.
         node.sim.status_unlock("p2", "app");
         node.sim.exit("p0", "app", 1);
         let mut status = pin!(node.pleg.status());
@@ -1024,7 +1024,7 @@ async fn the_first_status_report_after_a_pause_is_current() {
     }
 }
 
-/// As on a node that is starved of CPU again and again.
+/// This process is paused repeatedly, as on a node that lacks CPU time.
 #[tokio::test(start_paused = true)]
 async fn a_status_request_between_pauses_is_answered_within_a_second() {
     let node = Node::watch_with(generic(), |sim| many(sim, 4, &["app"])).await;

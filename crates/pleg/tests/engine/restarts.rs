@@ -1,5 +1,5 @@
-//! What returns: a container under its id, lists after they were too large or late, and a runtime that
-//! was stopped. Each case is also tested beside a proven stream, whose lists are thirty seconds apart.
+//! Recoveries: a container returns under its id, lists are answered in time after they were too large or
+//! late, and a stopped runtime continues. Each case is also tested beside a proven stream, whose lists are thirty seconds apart.
 
 use std::time::Duration;
 
@@ -77,7 +77,7 @@ async fn a_list_that_is_too_large_is_rarely_requested_however_slow_statuses_are(
     }
 }
 
-/// How many seconds of five minutes each reason is reported.
+/// For how many seconds of five minutes each reason is reported.
 async fn said_of_slow(slow: f64, reason: Reason) -> (f64, f64) {
     let node = Node::watch(|sim| many(sim, 6, &["app"])).await;
     node.at(5.0).await;

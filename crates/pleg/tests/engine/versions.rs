@@ -1,5 +1,5 @@
-//! Which version of CRI a runtime is spoken to in, where it is not one runtime alone that answers:
-//! a proxy in front of it knows some methods and refuses the others in its own words.
+//! Which version of CRI is used if a proxy in front of the runtime answers some calls: it knows some
+//! methods, and refuses the others with its own errors.
 
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -23,7 +23,7 @@ const PERMISSION_DENIED: u32 = 7;
 const UNIMPLEMENTED: u32 = 12;
 const UNKNOWN: u32 = 2;
 
-/// A runtime that answers each call with the code that its path is given.
+/// A runtime that answers each call with the gRPC code that is set for its path.
 struct Coded {
     runtime: GrpcRuntime,
     asked: Arc<Mutex<Vec<String>>>,

@@ -336,7 +336,7 @@ impl World {
         self.change_journeys();
     }
 
-    /// From now on answers are delayed in another way.
+    /// Changes how answers are delayed.
     fn change_journeys(&mut self) {
         let Some(odd) = &self.odd else {
             return;
@@ -619,7 +619,7 @@ impl World {
         }
     }
 
-    /// What it says of itself now is so.
+    /// Checks that the present status report is true.
     async fn check_claims(&mut self, node: &Node) {
         // A fault that ends at this moment was in force a moment ago.
         let mut held = node.sim.outstanding();

@@ -69,10 +69,10 @@ fn a_client_of_the_cache_starts_nothing_twice_in_random_worlds() {
     });
 }
 
-/// What is known only from outside.
+/// The truth about the world, which the engine cannot know.
 #[derive(Default)]
 struct Truth {
-    /// When each id was there, and when it ended.
+    /// When each id existed, and when it ended.
     created: BTreeMap<Id, Instant>,
     ended: BTreeMap<Id, Instant>,
     started: usize,
@@ -132,7 +132,7 @@ impl Keeper {
         }
     }
 
-    /// Starts the first that does not run; says whether there was one.
+    /// Starts the first container that does not run; returns whether there was one.
     async fn sync(&self, entry: &Entry, rng: &mut Rng) -> bool {
         let mut sandboxes = entry.status.sandboxes.iter();
         if !sandboxes.any(|sandbox| sandbox.state == SandboxState::Ready) {
@@ -229,7 +229,7 @@ impl Keeper {
     }
 }
 
-/// An entry in a line.
+/// An entry as one line.
 fn shown(entry: &Entry, began: Instant) -> String {
     let time = |time: Option<Instant>| time.map(|time| time.duration_since(began).as_secs_f64());
     let sandboxes = entry.status.sandboxes.iter();
@@ -473,7 +473,7 @@ impl World {
                 self.note(format_args!("{name} is stopped"));
             }
             4 => {
-                // Garbage is collected.
+                // An ended container is removed, as by garbage collection.
                 let mut world = self.sim.world();
                 let pod = world.pod(&name);
                 // The newest stays, so that its successor gets an id of its own.

@@ -73,8 +73,8 @@ pub struct Failing {
 }
 
 impl Failing {
-    /// When the node becomes Degraded because of it. Not at once in most cases, because the call may
-    /// succeed the next time.
+    /// When the node becomes Degraded because of it: at once if the call is withheld or its container is
+    /// not listed; later in all other cases, because the call may succeed the next time.
     pub fn counts_at(&self) -> Instant {
         match self.error.is_withheld() || self.error.is_unlisted() {
             true => self.since,

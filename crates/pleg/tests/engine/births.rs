@@ -52,7 +52,7 @@ async fn a_change_that_nothing_announced_brings_the_period_back_to_one_second() 
     let node = watched().await;
     node.at(10.0).await;
     node.reported();
-    // A list finds an exit that neither the kernel nor the stream reports.
+    // Neither the kernel nor the stream announces a new container: a list finds it.
     node.sim.set_stream_fault(StreamFault::Silent);
     node.sim.lose_births(|sim| {
         let now = sim.now();

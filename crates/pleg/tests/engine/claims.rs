@@ -1008,7 +1008,7 @@ async fn the_first_status_report_after_a_pause_is_current() {
         let locked = |status: &StatusReport| !status.stuck.is_empty();
         node.wait(10.0, locked).await.unwrap();
         node.pass(5.0).await;
-        // The stall ends, and another pod dies, while this process is paused.
+        // The status lock is released, and another pod dies, while this process is paused.
         node.sim.status_unlock("p2", "app");
         node.sim.exit("p0", "app", 1);
         let mut status = pin!(node.pleg.status());

@@ -61,7 +61,7 @@ async fn a_call_that_crashes_the_runtime_is_sent_with_growing_pauses() {
     assert!(crate::node::is_healthy(&node.status().await));
 }
 
-/// An observer that starts beside a container that no call has named since the runtime started.
+/// An engine starts on a node with a container about which no call was sent since the runtime started.
 #[tokio::test(start_paused = true)]
 async fn a_node_is_observed_although_one_call_crashes_the_runtime() {
     let node = Node::watch(|sim| {
@@ -576,13 +576,13 @@ async fn lists_that_are_refused_between_two_restarts_are_not_the_cause() {
     }
 }
 
-/// Those that were lost once are no witness while it is not known that the runtime is back: none of
-/// them would be made, and another would be chosen at once.
+/// A call that was lost once is not used as a witness until the runtime is known to be back: it would be
+/// withheld, and another witness would be chosen at once.
 #[tokio::test(start_paused = true)]
 async fn a_withheld_call_is_not_a_witness() {
     let node = Node::watch_stream(|sim| many(sim, 2, &["app"])).await;
     node.at(3.5).await;
-    // A sweep calls for both, and the connection is lost meanwhile.
+    // A sweep requests both statuses, and the connection is lost meanwhile.
     node.sim.fault(Rpc::ListContainers, None, Fault::Hang);
     let status = Rpc::ContainerStatus;
     node.sim.fault(status, None, Fault::Slow(seconds(0.5)));
@@ -605,7 +605,7 @@ async fn a_withheld_call_is_not_a_witness() {
     node.sim.fault(status, Some("hangs/app.0"), Fault::Hang);
     node.sim.exit("hangs", "app", 1);
     node.pass(0.5).await;
-    // One call is lost, and another that was made with it is answered: so the runtime answers.
+    // One call is lost, and another one that was sent with it is answered: so the runtime answers.
     let lost = CallError::unavailable(NoConnection::Lost, "reset");
     let sandbox = Rpc::PodSandboxStatus;
     node.sim.fault(sandbox, Some("lost.0"), Fault::Fail(lost));

@@ -1,5 +1,6 @@
 //! Recoveries: a container returns under its id, lists are answered in time after they were too large or
-//! late, and a stopped runtime continues. Each case is also tested beside a proven stream, whose lists are thirty seconds apart.
+//! late, and a stopped runtime continues. Each case is also tested beside a proven stream, whose lists are
+//! thirty seconds apart.
 
 use std::time::Duration;
 

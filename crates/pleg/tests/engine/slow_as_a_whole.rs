@@ -54,7 +54,7 @@ async fn a_status_that_fails_at_once_is_no_witness_against_slow_ones() {
     }
 }
 
-/// A node on which pods change at the moment at which every call becomes slow in this way.
+/// A node on which two pods change right after every call became slow in this way.
 async fn slow_node(slow: impl FnOnce(&Sim)) -> Node {
     let node = Node::watch(|sim| many(sim, 6, &["app"])).await;
     node.at(20.0).await;

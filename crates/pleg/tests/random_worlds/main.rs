@@ -77,7 +77,7 @@ const ODD_BEFORE: [u64; 19] = [
     17_346_154_001_338_675_855,
 ];
 
-/// In these something was wrong once.
+/// The seeds of worlds that have failed before.
 const WRONG_BEFORE: [u64; 22] = [
     75,
     2_180,
@@ -319,7 +319,7 @@ impl World {
         sleep_until(until).await;
     }
 
-    /// An odd world may have the manners of another runtime.
+    /// In an odd world, the runtime may behave like another one.
     fn begin_odd(&mut self, sim: &Sim) {
         let Some(odd) = &self.odd else {
             return;
@@ -392,7 +392,7 @@ impl World {
         }
     }
 
-    /// One thing happens to the node, and the kernel may not report it.
+    /// Makes one random change to the node, which the kernel may not report.
     fn happen(&mut self, sim: &Sim) {
         match self.births.as_mut().map(|random| random.u32(0..16)) {
             Some(0) => {
@@ -566,7 +566,7 @@ impl World {
             true => Rpc::ListContainers,
             false => Rpc::ListPodSandbox,
         };
-        // A list that merely fails makes everybody wait, as there is nothing to sweep for.
+        // A list that merely fails is not used here: nothing is swept then, so every pod waits.
         let fault = match self.rng.u32(0..4) {
             0 => too_large(),
             1 => Fault::Hang,

@@ -70,7 +70,7 @@ async fn a_pod_that_cannot_be_inspected_for_ten_seconds_is_reported_and_the_node
     assert!(reported, "{}", node.reported());
     node.sim.lift_all();
     let healthy = |status: &StatusReport| status.health.state == HealthState::Healthy;
-    node.wait(3.0, healthy).await.expect("it is well again");
+    node.wait(3.0, healthy).await.expect("it is healthy again");
     for id in ["a/app.0", "b/app.0"] {
         assert_eq!(node.deaths(id).len(), 1);
     }
@@ -179,7 +179,7 @@ async fn last_seen_advances_with_complete_sweeps() {
         let age = node.sim.now().since(seen.expect("it was seen once"));
         assert!(age <= seconds(3.0), "{age:?} ago");
         let status = node.status().await.health;
-        assert_eq!(status.last_seen, seen, "both report the same time");
+        assert_eq!(status.last_seen, seen, "both show the same time");
     }
 }
 
@@ -235,7 +235,10 @@ async fn a_stall_does_not_hide_the_next_stall() {
         // One period until the list is requested, and then the promised time.
         let degraded = node.wait(4.2, lists_are_stuck).await;
         degraded.unwrap_or_else(|status| {
-            panic!("after {stalls} stalls nothing is said: {:?}", status.health)
+            panic!(
+                "after {stalls} stalls nothing is reported: {:?}",
+                status.health
+            )
         });
         assert_eq!(node.status().await.health.state, HealthState::Degraded);
         let names = |status: &StatusReport| named(&status.stuck) == ["locked/app.0".into()];
@@ -552,8 +555,8 @@ async fn no_pass_confirms_an_unknown_pod_while_sandboxes_cannot_be_listed() {
         }
         node.at(8.0).await;
         let newer = async |uid: &str, most: f64| {
-            let (uid, asked) = (uid.into(), Instant::now());
-            let newer = node.pleg.cache().newer_than(&uid, asked);
+            let (uid, requested) = (uid.into(), Instant::now());
+            let newer = node.pleg.cache().newer_than(&uid, requested);
             timeout(seconds(most), newer).await.is_ok()
         };
         assert!(newer("uid-a", 3.0).await, "a known pod is swept");
@@ -591,16 +594,16 @@ async fn the_cache_confirms_no_pod_that_no_pass_could_observe() {
         node.at(6.0).await;
         node.sim.exit("a", "app", 1);
         for _ in 0..5 {
-            let (uid, asked) = ("uid-a".into(), Instant::now());
-            let newer = node.pleg.cache().newer_than(&uid, asked);
+            let (uid, requested) = ("uid-a".into(), Instant::now());
+            let newer = node.pleg.cache().newer_than(&uid, requested);
             if let Ok(entry) = timeout(seconds(5.0), newer).await {
                 let entry = entry.expect("it runs");
                 assert!(entry.error.is_some(), "{what}: as if it were seen");
             }
         }
         node.sim.lift_all();
-        let (uid, asked) = ("uid-a".into(), Instant::now());
-        let newer = node.pleg.cache().newer_than(&uid, asked);
+        let (uid, requested) = ("uid-a".into(), Instant::now());
+        let newer = node.pleg.cache().newer_than(&uid, requested);
         let entry = timeout(seconds(3.0), newer).await.expect("it is seen");
         assert_eq!(entry.expect("it runs").error, None, "{what}");
         assert_eq!(node.deaths("a/app.0").len(), 1, "{what}");
@@ -1012,15 +1015,15 @@ async fn the_first_status_report_after_a_pause_is_current() {
         node.sim.status_unlock("p2", "app");
         node.sim.exit("p0", "app", 1);
         let mut status = pin!(node.pleg.status());
-        let asked = poll_fn(|context| Poll::Ready(status.as_mut().poll(context)));
-        assert!(asked.await.is_pending());
+        let requested = poll_fn(|context| Poll::Ready(status.as_mut().poll(context)));
+        assert!(requested.await.is_pending());
         tokio::time::advance(seconds(pause)).await;
         let woken = node.elapsed();
         let status = status.await.unwrap();
         let (waited, message) = (node.elapsed() - woken, &status.health.message);
         assert!(status.stuck.is_empty(), "after {pause} s: {message}");
         assert_eq!(node.deaths("p0/app.0").len(), 1, "after {pause} s");
-        assert!(waited < 1.0, "after {pause} s, asked for {waited} s");
+        assert!(waited < 1.0, "after {pause} s, requested for {waited} s");
     }
 }
 
@@ -1033,9 +1036,9 @@ async fn a_status_request_between_pauses_is_answered_within_a_second() {
         .fault(Rpc::ListContainers, None, Fault::Slow(seconds(0.3)));
     for _ in 0..20 {
         tokio::time::advance(seconds(0.4)).await;
-        let asked = node.elapsed();
+        let requested = node.elapsed();
         node.status().await;
-        let waited = node.elapsed() - asked;
+        let waited = node.elapsed() - requested;
         assert!(waited <= 1.01, "{waited} s");
     }
 }

@@ -569,8 +569,8 @@ async fn lists_that_are_refused_between_two_restarts_are_not_the_cause() {
         node.at(10.3 * f64::from(round)).await;
         node.sim.restart(seconds(0.3));
         node.sample(3.0, |at, status| {
-            let says = &status.health.message;
-            assert!(!says.contains("is lost each time"), "at {at}: {says}");
+            let message = &status.health.message;
+            assert!(!message.contains("is lost each time"), "at {at}: {message}");
         })
         .await;
     }

@@ -252,10 +252,7 @@ fn one_stuck_pod_makes_a_kubelet_slow_and_two_make_it_flap() {
         !ready(seconds(200.0)),
         "the first relist takes four minutes"
     );
-    assert!(
-        ready(seconds(250.0)),
-        "then the lists are good for a moment"
-    );
+    assert!(ready(seconds(250.0)), "then lists succeed for a moment");
     assert!(!ready(seconds(241.0 + 200.0)));
 }
 
@@ -535,16 +532,16 @@ async fn a_list_that_was_stuck_once_is_late_and_one_that_is_slow_each_time_is_sl
     node.sim.fault(Rpc::ListContainers, None, Fault::Hang);
     node.at(40.4).await;
     node.sim.lift_all();
-    let mut said = std::collections::BTreeSet::new();
+    let mut messages = std::collections::BTreeSet::new();
     for _ in 0..200 {
         node.pass(0.1).await;
-        said.insert(node.status().await.health.message.to_string());
+        messages.insert(node.status().await.health.message.to_string());
     }
-    let takes = |said: &String| said.contains("lists take");
-    assert!(!said.iter().any(takes), "{said:#?}");
+    let takes = |message: &String| message.contains("lists take");
+    assert!(!messages.iter().any(takes), "{messages:#?}");
     let slow = Fault::Slow(seconds(9.0));
     node.sim.fault(Rpc::ListContainers, None, slow);
     node.pass(60.0).await;
-    let said = node.status().await.health.message.to_string();
-    assert!(takes(&said), "{said}");
+    let message = node.status().await.health.message.to_string();
+    assert!(takes(&message), "{message}");
 }

@@ -197,10 +197,10 @@ async fn a_reader_that_waits_for_a_stuck_pod_receives_the_reason() {
     node.sim.fault(Rpc::ContainerStatus, None, Fault::Hang);
     node.sim.exit("a", "app", 1);
     node.at(1.2).await;
-    let asked = tokio::time::Instant::now();
+    let requested = tokio::time::Instant::now();
     let uid = "uid-a".into();
-    let entry = node.pleg.cache().newer_than(&uid, asked).await.unwrap();
-    assert_eq!(asked.elapsed(), seconds(4.8));
+    let entry = node.pleg.cache().newer_than(&uid, requested).await.unwrap();
+    assert_eq!(requested.elapsed(), seconds(4.8));
     assert!(matches!(entry.error, Some(InspectError::Overdue { .. })));
     assert_eq!(
         entry.status.containers.len(),

@@ -72,11 +72,11 @@ async fn a_runtime_that_never_notices_an_exit_is_not_called_for_ever() {
     node.reported();
     node.sim.kill("a", "app");
     node.at(20.0).await;
-    let asked = node.sim.calls_made(Rpc::ContainerStatus);
+    let sent = node.sim.calls_made(Rpc::ContainerStatus);
     // Four calls a second for two seconds, after some in quick succession.
-    assert!(asked < 30, "{asked} calls");
+    assert!(sent < 30, "{sent} calls");
     node.at(60.0).await;
-    let more = node.sim.calls_made(Rpc::ContainerStatus) - asked;
+    let more = node.sim.calls_made(Rpc::ContainerStatus) - sent;
     assert!(more <= 20, "then one in two seconds, not {more} in forty");
     let reported = node.reported();
     assert!(

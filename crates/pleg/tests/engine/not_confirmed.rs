@@ -451,7 +451,7 @@ async fn a_status_without_a_listed_part_is_incomplete_and_is_not_returned() {
                 node.sim.exit("victim", "side", 1);
                 let (uid, cache) = (victim(), node.pleg.cache().clone());
                 let exited = Instant::now();
-                let asked = tokio::spawn(async move { cache.newer_than(&uid, exited).await });
+                let requested = tokio::spawn(async move { cache.newer_than(&uid, exited).await });
                 let mut lacked = false;
                 for step in 0..60 {
                     node.pass(0.05).await;
@@ -465,8 +465,8 @@ async fn a_status_without_a_listed_part_is_incomplete_and_is_not_returned() {
                     }
                 }
                 assert!(lacked, "{case}");
-                assert!(asked.is_finished(), "{case}");
-                let entry = asked.await.unwrap().unwrap();
+                assert!(requested.is_finished(), "{case}");
+                let entry = requested.await.unwrap().unwrap();
                 assert_eq!(entry.error, None, "{case}");
                 assert!(has_what_runs(&entry), "{case}: {entry:?}");
                 let side = state_of(&entry, "side");
@@ -504,10 +504,10 @@ async fn a_pod_is_complete_again_with_the_first_list_that_confirms_a_removal() {
     assert_eq!((state_of(&entry, "app"), entry.error), (None, None));
     assert_eq!(entry.complete_as_of, None);
     node.pleg.request_relist();
-    let asked = Instant::now();
+    let requested = Instant::now();
     let entry = node.pleg.cache().newer_than(&victim(), exited).await;
     let entry = entry.unwrap();
-    assert!(asked.elapsed() < seconds(0.01));
+    assert!(requested.elapsed() < seconds(0.01));
     assert_eq!(state_of(&entry, "app"), None);
     assert!(entry.complete_as_of > Some(exited));
     node.pass(5.0).await;
@@ -618,10 +618,10 @@ async fn a_new_pod_is_not_as_of_a_time_at_which_containers_ran_that_it_does_not_
             let entry = node.pleg.cache().get(&uid);
             let claims = entry.as_of.is_some_and(|as_of| as_of.instant >= started);
             let shown = entry.status.containers.len();
-            let says = &status.health.message;
+            let message = &status.health.message;
             assert!(
                 !claims || shown == 3 || entry.error.is_some(),
-                "{pod}: {shown} at {at}, as of {:?} after: {says}",
+                "{pod}: {shown} at {at}, as of {:?} after: {message}",
                 entry.as_of.map(|as_of| as_of.instant - started)
             );
         })

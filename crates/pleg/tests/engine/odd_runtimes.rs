@@ -248,7 +248,7 @@ async fn a_container_that_was_not_found_once_exists_as_soon_as_a_list_shows_it()
         node.sim.exit("victim", "side", 1);
         if list_first {
             let is_to_come = odd.oddities().not_found_once.contains(&Id::from(late));
-            assert!(is_to_come, "only its start has reported of it");
+            assert!(is_to_come, "only its start was reported");
         }
         let uid = "uid-victim".into();
         for _ in 0..300 {

@@ -83,14 +83,14 @@ async fn said_of_slow(slow: f64, reason: Reason) -> (f64, f64) {
     let node = Node::watch(|sim| many(sim, 6, &["app"])).await;
     node.at(5.0).await;
     node.sim.fault_everything(&Fault::Slow(seconds(slow)));
-    let (mut said, mut version) = (0.0, 0.0);
+    let (mut reported, mut version) = (0.0, 0.0);
     node.sample(300.0, |_, status| {
-        said += 0.05 * f64::from(u8::from(status.health.reason == reason));
+        reported += 0.05 * f64::from(u8::from(status.health.reason == reason));
         let is_version = status.stuck.iter().any(|call| call.call == Rpc::Version);
         version += 0.05 * f64::from(u8::from(is_version));
     })
     .await;
-    (said, version)
+    (reported, version)
 }
 
 #[tokio::test(start_paused = true)]

@@ -80,10 +80,10 @@ async fn a_runtime_that_never_notices_an_exit_is_not_healthy() {
     node.sim.exit("b", "app", 1);
     node.at(600.5).await;
     assert_eq!(node.deaths("b/app.0").len(), 1);
-    let asked = node.sim.calls_made(Rpc::ContainerStatus);
+    let sent = node.sim.calls_made(Rpc::ContainerStatus);
     node.at(660.5).await;
-    let asked = node.sim.calls_made(Rpc::ContainerStatus) - asked;
-    assert!(asked <= 70, "{asked} calls in a minute");
+    let sent = node.sim.calls_made(Rpc::ContainerStatus) - sent;
+    assert!(sent <= 70, "{sent} calls in a minute");
     node.sim.world().remove("a");
     node.at(663.0).await;
     assert_eq!(node.status().await.health.state, HealthState::Healthy);
@@ -298,10 +298,10 @@ async fn an_unknown_exit_code_is_requested_again() {
         node.sim
             .exit_with_delayed_code("b", "app", 143, seconds(200.0));
         node.at(60.0).await;
-        let asked = node.sim.calls_made(Rpc::ContainerStatus);
+        let sent = node.sim.calls_made(Rpc::ContainerStatus);
         node.at(120.0).await;
-        let asked = node.sim.calls_made(Rpc::ContainerStatus) - asked;
-        assert!(asked <= 10, "{way:?}: {asked} calls in a minute");
+        let sent = node.sim.calls_made(Rpc::ContainerStatus) - sent;
+        assert!(sent <= 10, "{way:?}: {sent} calls in a minute");
         assert_eq!(node.deaths("b/app.0").len(), 1, "{way:?}");
         node.at(600.0).await;
         let entry = node.pleg.cache().get(&"uid-b".into());

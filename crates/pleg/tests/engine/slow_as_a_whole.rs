@@ -71,8 +71,8 @@ async fn wrongly_unresponsive(slow: impl FnOnce(&Sim)) -> f64 {
     let (mut before, mut answered) = (BTreeSet::new(), -9.0);
     let mut wrong = 0.0;
     node.sample(60.0, |at, status| {
-        let asked = |call: &sim::Outstanding| call.rpc != Rpc::GetContainerEvents;
-        let outstanding = node.sim.outstanding().into_iter().filter(asked);
+        let is_unary = |call: &sim::Outstanding| call.rpc != Rpc::GetContainerEvents;
+        let outstanding = node.sim.outstanding().into_iter().filter(is_unary);
         let now: BTreeSet<_> = outstanding
             .map(|call| (call.rpc, call.id, call.since))
             .collect();

@@ -147,14 +147,14 @@ async fn a_new_container_is_found_in_the_status_of_its_sandbox_if_the_runtime_in
         lock_status(&node.sim, "locked/app.0");
         node.at(9.5).await;
         node.reported();
-        let asked = node.sim.calls_made(Rpc::PodSandboxStatus);
+        let sent = node.sim.calls_made(Rpc::PodSandboxStatus);
         let now = node.sim.now();
         node.sim.world().pod("a").create("late", now).start(now);
         node.at(11.5).await;
         let reported = node.reported();
         assert_eq!(reported.contains("Started a/late.0"), fills, "{reported}");
-        let asked = node.sim.calls_made(Rpc::PodSandboxStatus) - asked;
-        assert_eq!(asked > 0, fills, "{asked} needless calls");
+        let sent = node.sim.calls_made(Rpc::PodSandboxStatus) - sent;
+        assert_eq!(sent > 0, fills, "{sent} needless calls");
     }
 }
 

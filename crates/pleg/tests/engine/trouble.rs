@@ -257,11 +257,11 @@ async fn failing_pods_are_reported_after_a_start_under_the_lock() {
     node.at(60.0).await;
     let status = node.status().await;
     let a = node.pleg.cache().get(&"uid-a".into());
-    let said = !status.failing.is_empty()
+    let is_reported = !status.failing.is_empty()
         || status.health.message.contains("a/app.0")
         || a.error.is_some();
     assert!(
-        said,
+        is_reported,
         "{}; a has {} containers",
         status.health.message,
         a.status.containers.len()

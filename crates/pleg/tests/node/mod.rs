@@ -68,7 +68,7 @@ pub struct Node {
     began: Instant,
     trace: Arc<Mutex<Vec<Reported>>>,
     /// How many entries of the trace were read already.
-    asked: Mutex<usize>,
+    already_read: Mutex<usize>,
     reader: JoinHandle<()>,
 }
 
@@ -269,7 +269,7 @@ impl Node {
             counter,
             began,
             trace,
-            asked: Mutex::default(),
+            already_read: Mutex::default(),
             reader,
         }
     }
@@ -366,11 +366,11 @@ impl Node {
     #[track_caller]
     pub fn reported(&self) -> String {
         let trace = self.trace.lock().unwrap();
-        let mut asked = self.asked.lock().unwrap();
-        let new = &trace[*asked..];
+        let mut already_read = self.already_read.lock().unwrap();
+        let new = &trace[*already_read..];
         let line = |entry: &Reported| format!("{:.3} {}", entry.at, line(&entry.record));
         let lines: Vec<String> = new.iter().map(line).collect();
-        *asked = trace.len();
+        *already_read = trace.len();
         lines.join("\n")
     }
 
@@ -388,7 +388,7 @@ impl Node {
     #[track_caller]
     pub fn assert_reported_no_event(&self) {
         let trace = self.trace.lock().unwrap();
-        let mut new = trace[*self.asked.lock().unwrap()..].iter();
+        let mut new = trace[*self.already_read.lock().unwrap()..].iter();
         let event = new.find(|entry| matches!(entry.record, Record::Event(_)));
         assert!(event.is_none(), "{event:?}");
     }

@@ -18,7 +18,7 @@
 
 #![allow(
     clippy::print_stderr,
-    reason = "a failing seed is printed, and what it does"
+    reason = "a failing seed is printed with the events of its world"
 )]
 
 mod no_second_copy;
@@ -415,7 +415,7 @@ impl World {
     fn happen_one(&mut self, sim: &Sim) {
         let now = sim.now();
         if self.stopped.is_some_and(|until| until <= Instant::now()) {
-            self.note(format_args!("the runtime goes on"));
+            self.note(format_args!("the runtime continues"));
             sim.resume();
             self.goes_on();
         }
@@ -655,9 +655,9 @@ impl World {
                 world.container_by_id(id).is_some() || world.sandbox_by_id(id).is_some()
             };
             let hangs = outstanding.iter().find(|call| {
-                let asked = call.rpc != Rpc::GetContainerEvents;
+                let is_unary = call.rpc != Rpc::GetContainerEvents;
                 let there = call.id.as_ref().is_none_or(there);
-                asked && there && age(call) >= DEGRADED_AFTER
+                is_unary && there && age(call) >= DEGRADED_AFTER
             });
             assert_eq!(hangs, None, "Healthy, and that has not been answered");
             self.past.check(node, &status);

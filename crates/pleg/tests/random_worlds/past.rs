@@ -36,8 +36,8 @@ fn as_cached(status: &PodStatus) -> Pod {
 
 /// How many pods are yet to be inspected, according to the message.
 fn yet_to_be_inspected(message: &str) -> usize {
-    let said = message.split_once(" yet to be inspected");
-    said.map_or(0, |(before, _)| {
+    let split = message.split_once(" yet to be inspected");
+    split.map_or(0, |(before, _)| {
         let number = before.rsplit(' ').nth(2);
         let number = number.expect("it reads `2 pods have` or `1 pod has`");
         number.parse().expect("that begins with a number")

@@ -360,10 +360,11 @@ impl PodStatus {
     /// between.
     pub fn keep_ips_of(&mut self, last_good: &PodStatus) {
         let runs = |sandbox: &SandboxStatus| sandbox.state == SandboxState::Ready;
-        if self.ips().is_empty() && !self.sandboxes.iter().any(runs) {
-            if let Some(newest) = self.sandboxes.first_mut() {
-                newest.ips = last_good.ips().to_vec();
-            }
+        if self.ips().is_empty()
+            && !self.sandboxes.iter().any(runs)
+            && let Some(newest) = self.sandboxes.first_mut()
+        {
+            newest.ips = last_good.ips().to_vec();
         }
     }
 }

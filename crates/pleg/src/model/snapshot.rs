@@ -120,9 +120,4 @@ impl Counts {
     pub fn containers(&self, state: ContainerState) -> usize {
         self.containers[state as usize]
     }
-
-    /// The number of containers in any state.
-    pub fn all_containers(&self) -> usize {
-        self.containers.iter().sum()
-    }
 }

@@ -1,16 +1,16 @@
-//! The settings, with the kubelet's defaults where it has them, and the environment.
+//! The settings, with the kubelet's defaults where a kubelet has the setting too, and the environment.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Deserialize;
 
-use base::host::IdSource;
+use base::host::{IdSource, no_ids};
 use base::ledger::Places;
 
 use crate::kernel::Kernel;
 use crate::model::wall_time::WallClock;
-use crate::observer::Observer;
+use crate::observer::{NoObserver, Observer};
 use crate::out::health::RELIST_THRESHOLD;
 
 /// How changes are found.
@@ -46,15 +46,15 @@ pub struct Config {
     pub mode: Mode,
     /// The time from the end of one relist to the next; the kubelet's 1 s.
     pub relist_period: Duration,
-    /// The longest period while all changes are announced by the stream or the kernel. A change that is
-    /// not announced is observed within this time.
+    /// The longest time between relists, which is used while the stream or the kernel announces all
+    /// changes. A change that is not announced is observed within this time.
     pub relist_ceiling: Duration,
     /// How long no pod may be observed before the node is Unhealthy; the kubelet's 3 min.
     pub relist_threshold: Duration,
-    /// When a list is overdue. On a node with slower lists: at four times their 95th percentile.
+    /// After how long a list is overdue. On a node with slower lists: at four times their 95th percentile.
     pub list_overdue: Duration,
-    /// When a status call is overdue if any other call is answered. If others of its kind are answered,
-    /// it is suspect after [`SUSPECT_AFTER`](crate::engine::SUSPECT_AFTER).
+    /// After how long a status call is overdue if any other call is answered. If others of its kind are
+    /// answered, it is suspect after [`SUSPECT_AFTER`](crate::engine::SUSPECT_AFTER).
     pub status_overdue: Duration,
     /// How many pods are inspected at once.
     pub max_inspections: usize,
@@ -82,7 +82,7 @@ impl Default for Config {
 }
 
 impl Config {
-    /// What bounds the ledger.
+    /// The limits of the ledger of calls.
     pub(crate) fn places(&self) -> Places {
         Places {
             outstanding_calls: self.max_outstanding_calls,
@@ -104,4 +104,17 @@ pub struct Environment {
     pub ids: IdSource,
     /// The kernel's hints; `None` to use none.
     pub kernel: Option<Arc<dyn Kernel>>,
+}
+
+impl Environment {
+    /// An environment without measurements, known ids and hints of the kernel.
+    pub fn new(endpoint: impl Into<Arc<str>>, clock: WallClock) -> Self {
+        Self {
+            endpoint: endpoint.into(),
+            clock,
+            observer: Arc::new(NoObserver),
+            ids: no_ids(),
+            kernel: None,
+        }
+    }
 }

@@ -8,18 +8,12 @@
 //!
 //! use pleg::model::wall_time::system_clock;
 //! use pleg::runtime::grpc::{Endpoint, GrpcRuntime, MAX_MESSAGE_SIZE};
-//! use pleg::{Config, Environment, NoObserver, Pleg, no_ids};
+//! use pleg::{Config, Environment, Pleg};
 //!
 //! #[tokio::main(flavor = "current_thread")]
 //! async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //!     let endpoint: Endpoint = "unix:///run/containerd/containerd.sock".parse()?;
-//!     let environment = Environment {
-//!         endpoint: endpoint.to_string().into(),
-//!         clock: system_clock(),
-//!         observer: Arc::new(NoObserver),
-//!         ids: no_ids(),
-//!         kernel: None,
-//!     };
+//!     let environment = Environment::new(endpoint.to_string(), system_clock());
 //!     let runtime = Arc::new(GrpcRuntime::new(&endpoint, MAX_MESSAGE_SIZE));
 //!     let pleg = Pleg::start(runtime, Config::default(), environment);
 //!     let mut records = pleg.subscribe().await?;

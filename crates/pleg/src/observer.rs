@@ -1,4 +1,4 @@
-//! Measurements: the library has no metrics of its own, and reports to an [`Observer`].
+//! Measurements: the library exports no metrics, and reports to an [`Observer`].
 
 use std::time::Duration;
 
@@ -49,14 +49,15 @@ pub enum Measurement {
         /// Its size.
         bytes: usize,
     },
-    /// A relist failed to list, after this time. Others end in [`Self::Seen`]; together they are the
-    /// kubelet's `relist_duration`.
+    /// A relist ended after this time because a list failed. All other relists end in [`Self::Seen`];
+    /// together they are the kubelet's `relist_duration`.
     RelistFailed(Duration),
     /// A relist began, this long after the last successful one. The kubelet's `relist_interval`.
     RelistBegan(Duration),
     /// One pod was inspected because of a hint that arrived this long ago.
     PodRelistEnded(Duration),
-    /// A relist or sweep is complete, with these counts. Its beginning is `last_seen`.
+    /// A relist or sweep is complete, with these counts. The status report shows its beginning as
+    /// `lastSeen`.
     Seen(Pass, Counts),
     /// An event was reported.
     Event {

@@ -27,7 +27,7 @@ use crate::runtime::Runtime;
 /// use pleg::model::event::EventType;
 /// use pleg::out::record::Record;
 /// use pleg::runtime::Rpc;
-/// use pleg::{Config, Environment, NoObserver, Pleg, no_ids};
+/// use pleg::{Config, Environment, Pleg};
 /// use sim::{Fault, Sim};
 /// use tokio::time::sleep;
 ///
@@ -35,13 +35,7 @@ use crate::runtime::Runtime;
 /// # async fn main() -> Result<(), pleg::out::cache::Stopped> {
 /// let sim = Sim::new();
 /// sim.run("web-0", &["app"]);
-/// let environment = Environment {
-///     endpoint: "sim".into(),
-///     clock: sim.clock(),
-///     observer: Arc::new(NoObserver),
-///     ids: no_ids(),
-///     kernel: None,
-/// };
+/// let environment = Environment::new("sim", sim.clock());
 /// let pleg = Pleg::start(Arc::new(sim.clone()), Config::default(), environment);
 /// let mut records = pleg.subscribe().await?;
 /// sleep(Duration::from_secs(5)).await;
@@ -70,14 +64,11 @@ impl Pleg {
     pub fn start<R: Runtime>(runtime: Arc<R>, config: Config, environment: Environment) -> Self {
         let (commands, inbox) = mpsc::unbounded_channel();
         let clock = RunClock::default();
-        let (writer, reader) = cache(clock.clone());
-        let cache = (writer, reader.clone());
-        let driver = Driver::new(runtime, config, environment, cache, clock);
+        let (writer, cache) = cache(clock.clone());
+        let both = (writer, cache.clone());
+        let driver = Driver::new(runtime, config, environment, both, clock);
         tokio::spawn(driver.run(inbox));
-        Self {
-            commands,
-            cache: reader,
-        }
+        Self { commands, cache }
     }
 
     /// The pod status cache.
@@ -87,22 +78,22 @@ impl Pleg {
 
     /// Begins a subscription: first the present state (`initial` events, then `synced`), then changes.
     pub async fn subscribe(&self) -> Result<Subscription, Stopped> {
-        self.ask(|answer| Command::Subscribe(Box::new(self.clone()), answer))
+        self.request(|answer| Command::Subscribe(Box::new(self.clone()), answer))
             .await
     }
 
     /// The status report. Returns at once, whatever is stuck.
     pub async fn status(&self) -> Result<StatusReport, Stopped> {
-        self.ask(Command::Status).await
+        self.request(Command::Status).await
     }
 
-    /// Waits until the task has stopped. It stops only if it fails.
+    /// Waits until the generator has stopped. While there is a handle, it stops only if it fails.
     pub async fn stopped(&self) -> Stopped {
         self.commands.closed().await;
         Stopped
     }
 
-    /// Requests a relist that begins after now: at once, or after the one under way.
+    /// Requests a relist that begins after now: at once, or after the relist that is in progress.
     pub fn request_relist(&self) {
         self.send(Command::Relist(Instant::now()));
     }
@@ -113,7 +104,7 @@ impl Pleg {
         self.send(Command::Reinspect(uid));
     }
 
-    async fn ask<T>(
+    async fn request<T>(
         &self,
         command: impl FnOnce(oneshot::Sender<T>) -> Command,
     ) -> Result<T, Stopped> {
@@ -123,7 +114,7 @@ impl Pleg {
     }
 
     fn send(&self, command: Command) {
-        // If the task has stopped, the answer shows it.
+        // If the generator has stopped, there is no answer; ignore the error.
         let _ = self.commands.send(command);
     }
 }

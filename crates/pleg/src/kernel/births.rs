@@ -3,14 +3,13 @@
 //!
 //! ```text
 //!   watch the directories (inotify) --> Watched --> Appeared(id), Disappeared(id), Lost --\
-//!      ^          \--> Unwatched: none exists, no right, a limit                           | one of
+//!      ^          \--> Unwatched: none exists, no permission, a limit                      | one of
 //!      \--------------- a pause of 1 s, which doubles up to 30 s <---- Unwatched: removed --/ them
 //! ```
 
 use std::collections::VecDeque;
-use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::pin::Pin;
 use std::time::Duration;
 
@@ -21,9 +20,8 @@ use rustix::io::Errno;
 use tokio::io::unix::AsyncFd;
 use tokio::time::sleep;
 
-use super::Blocking;
-use super::is_id;
 use super::readable::readable;
+use super::{Blocking, is_id};
 use crate::model::id::Id;
 
 /// The deadline for watching the directories.
@@ -33,7 +31,7 @@ const DEADLINE: Duration = Duration::from_secs(5);
 const RETRY: Duration = Duration::from_secs(1);
 const MAX_RETRY_PAUSE: Duration = Duration::from_secs(30);
 
-/// How many bytes are read at once: some thirty events that name an id.
+/// How many bytes are read at once: about thirty events that name an id.
 const BUFFER: usize = 4096;
 
 /// The changes in the runtime's task directories. The stream does not end.
@@ -60,7 +58,7 @@ pub enum UnwatchedBirths {
     /// There is no such directory, or none is known for this runtime.
     #[error("{0} does not exist")]
     Missing(PathBuf),
-    /// The kernel refuses.
+    /// The kernel refuses to watch a directory.
     #[error("{path} cannot be watched: {why}")]
     Refused {
         /// Which directory.
@@ -88,7 +86,7 @@ pub(super) fn births(directories: Vec<PathBuf>, blocking: Blocking) -> Births {
         directories,
         blocking,
         open: None,
-        news: VecDeque::new(),
+        unreported: VecDeque::new(),
         why: None,
         pause: Duration::ZERO,
     };
@@ -102,7 +100,7 @@ struct Watcher {
     blocking: Blocking,
     open: Option<AsyncFd<OwnedFd>>,
     /// What was read and is not reported yet.
-    news: VecDeque<Birth>,
+    unreported: VecDeque<Birth>,
     /// The reported reason why births are not watched.
     why: Option<UnwatchedBirths>,
     /// How long to wait before the directories are tried again.
@@ -112,7 +110,7 @@ struct Watcher {
 impl Watcher {
     async fn next(&mut self) -> Birth {
         loop {
-            if let Some(birth) = self.news.pop_front() {
+            if let Some(birth) = self.unreported.pop_front() {
                 return birth;
             }
             match self.open.take() {
@@ -127,28 +125,25 @@ impl Watcher {
         let directories = self.directories.clone();
         let watching = self.blocking.run(DEADLINE, move || watch(&directories));
         let watched = watching.await.unwrap_or(Err(UnwatchedBirths::Silent));
-        let watched = watched.and_then(|descriptor| {
-            readable(descriptor).map_err(|error| UnwatchedBirths::NoInstance(error.to_string()))
-        });
-        match watched {
+        match watched.and_then(|descriptor| readable(descriptor).map_err(no_instance)) {
             Ok(open) => {
                 self.open = Some(open);
                 self.why = None;
                 self.pause = RETRY;
-                self.news.push_back(Birth::Watched);
+                self.unreported.push_back(Birth::Watched);
             }
             Err(why) => {
                 self.pause = (self.pause * 2).clamp(RETRY, MAX_RETRY_PAUSE);
-                self.unwatched(why);
+                self.report_unwatched(why);
             }
         }
     }
 
     /// Reports why births are not watched, once.
-    fn unwatched(&mut self, why: UnwatchedBirths) {
+    fn report_unwatched(&mut self, why: UnwatchedBirths) {
         if self.why.as_ref() != Some(&why) {
             self.why = Some(why.clone());
-            self.news.push_back(Birth::Unwatched(why));
+            self.unreported.push_back(Birth::Unwatched(why));
         }
     }
 
@@ -157,26 +152,24 @@ impl Watcher {
         let Ok(mut ready) = open.readable().await else {
             return;
         };
-        match read(open.as_fd(), &mut self.news) {
+        match read(open.as_fd(), &mut self.unreported) {
             Ok(()) => {
                 ready.clear_ready();
                 drop(ready);
                 self.open = Some(open);
             }
-            Err(why) => self.unwatched(why),
+            Err(why) => self.report_unwatched(why),
         }
     }
 }
 
 /// An inotify descriptor for these directories. May block.
 fn watch(directories: &[PathBuf]) -> Result<OwnedFd, UnwatchedBirths> {
-    let no_instance = |error| {
-        UnwatchedBirths::NoInstance(match error {
-            Errno::MFILE => "the limit fs.inotify.max_user_instances is reached".to_owned(),
-            error => error.to_string(),
-        })
-    };
-    let descriptor = init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).map_err(no_instance)?;
+    let descriptor =
+        init(CreateFlags::CLOEXEC | CreateFlags::NONBLOCK).map_err(|error| match error {
+            Errno::MFILE => no_instance("the limit fs.inotify.max_user_instances is reached"),
+            error => no_instance(error),
+        })?;
     let changes = WatchFlags::CREATE
         | WatchFlags::DELETE
         | WatchFlags::MOVE
@@ -188,35 +181,37 @@ fn watch(directories: &[PathBuf]) -> Result<OwnedFd, UnwatchedBirths> {
         match add_watch(&descriptor, path, changes) {
             Ok(_) => watched += 1,
             Err(Errno::NOENT | Errno::NOTDIR) => {}
-            Err(error) => return Err(refused(path, error)),
+            Err(error) => {
+                let why = match error {
+                    Errno::NOSPC => "the limit fs.inotify.max_user_watches is reached".to_owned(),
+                    error => error.to_string(),
+                };
+                let path = path.clone();
+                return Err(UnwatchedBirths::Refused { path, why });
+            }
         }
     }
-    match (watched, directories.first()) {
-        (0, first) => Err(UnwatchedBirths::Missing(first.cloned().unwrap_or_default())),
-        _ => Ok(descriptor),
+    if watched == 0 {
+        let first = directories.first().cloned();
+        return Err(UnwatchedBirths::Missing(first.unwrap_or_default()));
     }
+    Ok(descriptor)
 }
 
-fn refused(path: &Path, error: Errno) -> UnwatchedBirths {
-    UnwatchedBirths::Refused {
-        path: path.to_owned(),
-        why: match error {
-            Errno::NOSPC => "the limit fs.inotify.max_user_watches is reached".to_owned(),
-            error => io::Error::from(error).to_string(),
-        },
-    }
+fn no_instance(why: impl ToString) -> UnwatchedBirths {
+    UnwatchedBirths::NoInstance(why.to_string())
 }
 
 /// Reads all pending changes. Fails if a directory is no longer watched.
-fn read(descriptor: BorrowedFd<'_>, news: &mut VecDeque<Birth>) -> Result<(), UnwatchedBirths> {
+fn read(descriptor: BorrowedFd<'_>, births: &mut VecDeque<Birth>) -> Result<(), UnwatchedBirths> {
     let mut buffer = [std::mem::MaybeUninit::uninit(); BUFFER];
     let mut reader = Reader::new(descriptor, &mut buffer);
     loop {
         match reader.next() {
-            Ok(event) => news.extend(birth(&event)?),
+            Ok(event) => births.extend(birth(&event)?),
             Err(Errno::AGAIN) => return Ok(()),
             Err(Errno::INTR) => {}
-            Err(error) => return Err(UnwatchedBirths::NoInstance(error.to_string())),
+            Err(error) => return Err(no_instance(error)),
         }
     }
 }

@@ -49,8 +49,8 @@ pub trait Kernel: Send + Sync {
     /// Does not block, and has a deadline.
     fn watch(&self, pid: u32, id: &Id) -> Watching;
 
-    /// Watches the directories in which the runtime creates one for each container and sandbox. Does not
-    /// block, and has a deadline.
+    /// Watches the directories in which the runtime creates a directory for each container and sandbox.
+    /// Does not block, and has a deadline.
     fn births(&self) -> Births {
         Box::pin(once(ready(Birth::Unwatched(UnwatchedBirths::Unsupported))))
     }

@@ -1,7 +1,6 @@
 //! A pidfd for each process: readable once the process has exited. Births are reported by inotify.
 
 use std::fs;
-use std::io;
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -11,18 +10,16 @@ use std::time::Duration;
 use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
-use super::Blocking;
 use super::births::{Births, births};
 use super::readable::readable;
-use super::task_directories;
-use super::{Death, Kernel, Tasks, Unwatched, Watching};
+use super::{Blocking, Death, Kernel, Tasks, Unwatched, Watching, task_directories};
 use crate::model::id::Id;
 
 /// The deadline for reading which cgroup a process is in.
 const DEADLINE: Duration = Duration::from_secs(5);
 
-/// Watches processes by pidfds (Linux 5.3).
-#[derive(Debug)]
+/// Watches processes by pidfds (Linux 5.3). Clones share the limit of open descriptors.
+#[derive(Clone, Debug)]
 pub struct Pidfds {
     proc: PathBuf,
     tasks: Tasks,
@@ -30,63 +27,75 @@ pub struct Pidfds {
     /// Whether a process was found by a PID from the runtime: then PIDs are of this namespace.
     has_our_pids: Arc<AtomicBool>,
     open: Arc<AtomicUsize>,
-    most: usize,
+    max_open: usize,
     blocking: Blocking,
 }
 
 impl Pidfds {
     /// Watches the processes of the runtime that listens on `socket`. Reads cgroups under `proc`,
-    /// and keeps at most `most` descriptors open.
-    pub fn new(proc: impl Into<PathBuf>, socket: &Path, most: usize) -> Self {
+    /// and keeps at most `max_open` descriptors open.
+    pub fn new(proc: impl Into<PathBuf>, socket: &Path, max_open: usize) -> Self {
         Self {
             proc: proc.into(),
             tasks: Tasks::of(socket),
             task_directories: task_directories(socket),
             has_our_pids: Arc::default(),
             open: Arc::default(),
-            most,
+            max_open,
             blocking: Blocking::default(),
         }
     }
-}
 
-/// Whether the process is in a cgroup that is named after the container.
-fn is_its(proc: &Path, pid: u32, id: &Id) -> Result<bool, Unwatched> {
-    match fs::read(proc.join(pid.to_string()).join("cgroup")) {
-        Ok(text) => Ok(String::from_utf8_lossy(&text).contains(id.as_str())),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Err(Unwatched::NotSeen(pid)),
-        // The process exited between opening and reading.
-        Err(error) if error.raw_os_error() == Some(Errno::SRCH.raw_os_error()) => {
-            Err(Unwatched::NotSeen(pid))
+    async fn open(&self, pid: u32, id: &Id) -> Result<Death, Unwatched> {
+        let permit = Permit::take(&self.open, self.max_open)?;
+        // Open the descriptor first, then read the cgroup: so the check is of the process that is
+        // held, even if the PID is reused in between.
+        let process = open(pid)?;
+        let (proc, id) = (self.proc.clone(), id.clone());
+        let reading = self.blocking.run(DEADLINE, move || is_its(&proc, pid, &id));
+        if !reading.await.ok_or(Unwatched::Silent)?? {
+            return Err(Unwatched::NotIts(pid));
         }
-        Err(error) => Err(Unwatched::Unsupported(error.to_string())),
+        let process =
+            readable(process).map_err(|error| Unwatched::Unsupported(error.to_string()))?;
+        Ok(Box::pin(async move {
+            let _permit = permit;
+            // An error means that the tokio runtime ends, and this task with it.
+            let _ = process.readable().await;
+        }))
+    }
+
+    /// Whether the container's process has ended, if its PID is not visible.
+    async fn has_ended(&self, pid: u32, id: Id) -> bool {
+        // A PID that still exists was reused, or the process is hidden.
+        let gone = matches!(open(pid), Err(Unwatched::NotSeen(_))).then_some(pid);
+        let tasks = self.tasks.clone();
+        let reading = self
+            .blocking
+            .run(DEADLINE, move || tasks.has_ended(&id, gone));
+        reading.await == Some(true)
     }
 }
 
 impl Kernel for Pidfds {
     fn watch(&self, pid: u32, id: &Id) -> Watching {
-        let watching = self.open(pid, id);
-        let (tasks, has_our_pids) = (self.tasks.clone(), self.has_our_pids.clone());
-        let (id, blocking) = (id.clone(), self.blocking.clone());
+        let (this, id) = (self.clone(), id.clone());
         Box::pin(async move {
-            let unseen = match watching.await {
+            let refusal = match this.open(pid, &id).await {
                 Ok(death) => {
-                    has_our_pids.store(true, Ordering::Relaxed);
+                    this.has_our_pids.store(true, Ordering::Relaxed);
                     return Ok(death);
                 }
-                Err(unseen @ (Unwatched::NotSeen(_) | Unwatched::NotIts(_))) => unseen,
-                Err(why) => return Err(why),
+                Err(refusal) => refusal,
             };
-            if !has_our_pids.load(Ordering::Relaxed) {
-                return Err(unseen);
-            }
-            // The process exists, although it is hidden.
-            let gone = matches!(open(pid), Err(Unwatched::NotSeen(_))).then_some(pid);
-            let has_ended = blocking.run(DEADLINE, move || tasks.has_ended(&id, gone));
-            Err(match has_ended.await {
-                Some(true) => Unwatched::Ended(pid),
-                _ => unseen,
-            })
+            let is_invisible = matches!(refusal, Unwatched::NotSeen(_) | Unwatched::NotIts(_));
+            let has_our_pids = this.has_our_pids.load(Ordering::Relaxed);
+            Err(
+                match is_invisible && has_our_pids && this.has_ended(pid, id).await {
+                    true => Unwatched::Ended(pid),
+                    false => refusal,
+                },
+            )
         })
     }
 
@@ -95,28 +104,15 @@ impl Kernel for Pidfds {
     }
 }
 
-impl Pidfds {
-    fn open(&self, pid: u32, id: &Id) -> Watching {
-        let seat = Seat::take(&self.open, self.most);
-        let (proc, id, blocking) = (self.proc.clone(), id.clone(), self.blocking.clone());
-        Box::pin(async move {
-            let seat = seat?;
-            // Open the descriptor first, then read the cgroup: so the check is of the process that is
-            // held, even if the PID is reused in between.
-            let process = open(pid)?;
-            let its = blocking.run(DEADLINE, move || is_its(&proc, pid, &id));
-            if !its.await.ok_or(Unwatched::Silent)?? {
-                return Err(Unwatched::NotIts(pid));
-            }
-            let process =
-                readable(process).map_err(|error| Unwatched::Unsupported(error.to_string()))?;
-            let death: Death = Box::pin(async move {
-                let _seat = seat;
-                // An error means that the tokio runtime ends, and this task with it.
-                let _ = process.readable().await;
-            });
-            Ok(death)
-        })
+/// Whether the process is in a cgroup that is named after the container.
+fn is_its(proc: &Path, pid: u32, id: &Id) -> Result<bool, Unwatched> {
+    match fs::read(proc.join(pid.to_string()).join("cgroup")) {
+        Ok(text) => Ok(String::from_utf8_lossy(&text).contains(id.as_str())),
+        Err(error) => Err(match Errno::from_io_error(&error) {
+            // ESRCH: the process exited between opening and reading.
+            Some(Errno::NOENT | Errno::SRCH) => Unwatched::NotSeen(pid),
+            _ => Unwatched::Unsupported(error.to_string()),
+        }),
     }
 }
 
@@ -132,19 +128,20 @@ fn open(pid: u32) -> Result<OwnedFd, Unwatched> {
 }
 
 /// A permit for one open descriptor, returned when dropped.
-struct Seat(Arc<AtomicUsize>);
+#[derive(Debug)]
+struct Permit(Arc<AtomicUsize>);
 
-impl Seat {
-    fn take(open: &Arc<AtomicUsize>, most: usize) -> Result<Self, Unwatched> {
-        let seat = Self(open.clone());
-        if open.fetch_add(1, Ordering::Relaxed) >= most {
-            return Err(Unwatched::TooMany(most));
+impl Permit {
+    fn take(open: &Arc<AtomicUsize>, max_open: usize) -> Result<Self, Unwatched> {
+        let permit = Self(open.clone());
+        if open.fetch_add(1, Ordering::Relaxed) >= max_open {
+            return Err(Unwatched::TooMany(max_open));
         }
-        Ok(seat)
+        Ok(permit)
     }
 }
 
-impl Drop for Seat {
+impl Drop for Permit {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
@@ -176,20 +173,23 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_death_is_seen_at_once() {
+    async fn an_exit_is_reported_at_once() {
         let mut process = sleeping();
         let proc = proc_with(process.id(), "abc");
         let kernel = Pidfds::new(proc.path(), NOWHERE.as_ref(), 1);
         let mut death = kernel.watch(process.id(), &"abc".into()).await.unwrap();
         let moment = Duration::from_millis(50);
-        assert!(timeout(moment, &mut death).await.is_err(), "it lives");
+        assert!(
+            timeout(moment, &mut death).await.is_err(),
+            "the process still runs"
+        );
         process.kill().unwrap();
         timeout(Duration::from_secs(5), death).await.unwrap();
         process.wait().unwrap();
     }
 
     #[tokio::test]
-    async fn a_process_whose_cgroup_does_not_name_the_container_is_not_its() {
+    async fn a_process_in_the_cgroup_of_another_container_is_refused() {
         let mut process = sleeping();
         let proc = proc_with(process.id(), "another");
         let pid = process.id();
@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_pid_that_is_nobodys_is_not_seen() {
+    async fn a_pid_of_no_process_is_not_seen() {
         let mut process = sleeping();
         let pid = process.id();
         process.kill().unwrap();
@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_process_that_is_not_there_has_ended_where_the_runtimes_pids_are_ours() {
+    async fn a_missing_process_has_ended_if_the_runtime_uses_our_pid_namespace() {
         let mut process = sleeping();
         let living = process.id();
         let proc = proc_with(living, "abc");
@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn descriptors_are_bounded_and_given_back() {
+    async fn open_descriptors_are_bounded_and_released() {
         let mut process = sleeping();
         let proc = proc_with(process.id(), "abc");
         let kernel = Pidfds::new(proc.path(), NOWHERE.as_ref(), 1);

@@ -5,9 +5,9 @@
 //!   <state>/io.containerd.runtime.v2.task/k8s.io/<id>/init.pid
 //! ```
 //!
-//! They show whether a container has exited whose PID names no process: then there is no directory, or
-//! it names the same PID. A PID alone is no evidence: it may be of a virtual machine, whose directory
-//! names none.
+//! They show whether a container has exited if no process has its PID: then its directory is missing, or
+//! names the same PID. A missing process alone is no evidence: the PID may be one inside a virtual
+//! machine, whose directory names no PID.
 
 use std::fs;
 use std::io;
@@ -19,10 +19,10 @@ use crate::model::id::Id;
 /// The name of containerd's socket.
 const SOCKET: &str = "containerd.sock";
 
-/// The task directories of Kubernetes, below the directory of a containerd plugin: of present shims, and
-/// of shims before containerd 1.4.
-const NAMESPACE: &str = "k8s.io";
+/// The directories of containerd's plugins: one for today's shims, one for shims before containerd 1.4.
 const PLUGINS: &str = "io.containerd.";
+/// Kubernetes' namespace in containerd; its task directories are below the directory of a plugin.
+const NAMESPACE: &str = "k8s.io";
 
 /// The task directories of one runtime.
 #[derive(Clone, Debug)]
@@ -121,8 +121,6 @@ mod tests {
         }
     }
 
-    const SOCKET: &str = "containerd.sock";
-
     #[test]
     fn a_container_without_a_task_has_ended() {
         let node = Node::new();
@@ -132,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn one_with_a_task_has_ended_if_the_process_that_is_recorded_is_gone() {
+    fn a_container_with_a_task_has_ended_if_its_recorded_process_is_gone() {
         let node = Node::new();
         assert!(node.has_ended(SOCKET, "a", Some(100)));
         for gone in [None, Some(7)] {
@@ -141,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_task_of_an_older_shim_and_a_guest_without_a_recorded_process_are_tasks() {
+    fn a_container_of_an_old_shim_or_in_a_virtual_machine_has_not_ended() {
         let node = Node::new();
         node.write("io.containerd.runtime.v1.linux/k8s.io/b/address", "");
         node.write("io.containerd.runtime.v2.task/k8s.io/guest/address", "");
@@ -150,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_runtime_without_such_directories_or_without_any_task_proves_nothing() {
+    fn a_runtime_without_task_directories_or_without_tasks_is_no_evidence() {
         let node = Node::new();
         for socket in [
             "cri-dockerd.sock",

@@ -110,7 +110,7 @@ pub struct Event {
     pub exit_code: Option<i32>,
     /// The runtime's reason for the exit (`Error`, `OOMKilled`, `Completed`).
     pub reason: Option<Arc<str>>,
-    /// Whether it was found by the first pass, rather than observed to happen.
+    /// Whether it describes what existed already, and not a change that was observed.
     pub initial: bool,
     /// What caused the observation.
     pub source: Source,

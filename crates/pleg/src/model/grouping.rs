@@ -4,8 +4,8 @@
 //!   previous rows, new rows --added, removed--> only their pods are grouped again --> Snapshot
 //! ```
 //!
-//! An unchanged row is the same `Arc` as in the last answer, so differences are found without reading
-//! rows, and an unchanged pod stays the same `Arc` too.
+//! An unchanged row is the same `Arc` as in the last answer, so differences are found by comparing
+//! pointers, and an unchanged pod stays the same `Arc` too.
 //!
 //! ```
 //! use pleg::model::grouping::Grouping;
@@ -34,12 +34,12 @@ use std::sync::Arc;
 
 use tokio::time::Instant;
 
-use super::id::{Id, PodUid};
+use super::id::{Id, PodRef, PodUid};
 use super::listed::{ListedContainer, ListedPod, ListedSandbox};
 use super::snapshot::{Changes, Counts, ListedPods, Snapshot};
 
-/// If more than one of this many rows differs, all are grouped again.
-const MANY: usize = 4;
+/// If more than one in this number of rows differs, all rows are grouped again.
+const ROWS_PER_DIFFERENCE: usize = 4;
 
 /// The last lists, and their snapshot.
 #[derive(Debug)]
@@ -47,10 +47,10 @@ pub struct Grouping {
     sandboxes: Arc<[Arc<ListedSandbox>]>,
     containers: Arc<[Arc<ListedContainer>]>,
     /// The pod of each sandbox.
-    homes: HashMap<Id, PodUid>,
+    sandbox_pods: HashMap<Id, PodUid>,
     snapshot: Snapshot,
     /// Whether rows belong to no pod or contradict each other. Which of them count depends on all rows,
-    /// so the next lists are grouped as a whole.
+    /// so all rows of the next lists are grouped again.
     odd: bool,
 }
 
@@ -63,7 +63,7 @@ impl Grouping {
     ) -> Self {
         let mut orphaned = 0;
         let mut pods: HashMap<PodUid, ListedPod> = HashMap::with_capacity(sandboxes.len());
-        let mut homes = HashMap::with_capacity(sandboxes.len());
+        let mut sandbox_pods = HashMap::with_capacity(sandboxes.len());
         let mut shared = HashSet::new();
         for sandbox in &*sandboxes {
             let Some(pod) = sandbox.pod.as_ref().filter(|_| !sandbox.id.is_empty()) else {
@@ -73,7 +73,10 @@ impl Grouping {
             let listed = pods.entry(pod.uid.clone());
             let listed = listed.or_insert_with(|| ListedPod::empty(pod.clone()));
             listed.sandboxes.push(sandbox.clone());
-            if homes.insert(sandbox.id.clone(), pod.uid.clone()).is_some() {
+            if sandbox_pods
+                .insert(sandbox.id.clone(), pod.uid.clone())
+                .is_some()
+            {
                 shared.insert(&sandbox.id);
             }
         }
@@ -81,7 +84,7 @@ impl Grouping {
             // If a sandbox is listed in several pods, the container's own labels decide.
             let own = container.pod.as_ref().map(|pod| &pod.uid);
             let own = own.filter(|_| shared.contains(&container.sandbox_id));
-            let uid = own.or_else(|| homes.get(&container.sandbox_id));
+            let uid = own.or_else(|| sandbox_pods.get(&container.sandbox_id));
             let listed = match (uid.and_then(|uid| pods.get_mut(uid)), &container.pod) {
                 _ if container.id.is_empty() => None,
                 (Some(listed), _) => Some(listed),
@@ -106,7 +109,7 @@ impl Grouping {
         let pods = Arc::new(pods.collect());
         Self {
             odd: odd || orphaned > 0,
-            homes,
+            sandbox_pods,
             sandboxes,
             containers,
             snapshot: Snapshot {
@@ -141,7 +144,10 @@ impl Grouping {
         self.containers = containers.clone();
         self.snapshot.taken = taken;
         Snapshot {
-            changes: Some(Changes::new(before, changed)),
+            changes: Some(Changes {
+                since: before,
+                pods: changed,
+            }),
             ..self.snapshot.clone()
         }
     }
@@ -164,79 +170,69 @@ impl Grouping {
         let of_sandboxes = Difference::between(&self.sandboxes, sandboxes);
         let of_containers = Difference::between(&self.containers, containers);
         let differ = of_sandboxes.len() + of_containers.len();
-        if differ > (sandboxes.len() + containers.len()) / MANY {
+        if differ > (sandboxes.len() + containers.len()) / ROWS_PER_DIFFERENCE {
             return None;
         }
-        let mut pods = Regrouped::of(&self.snapshot.pods);
+        let mut pods = Regrouped {
+            before: &self.snapshot.pods,
+            touched: BTreeMap::new(),
+        };
         // Sandboxes that changed their pod or were removed: their containers follow, even if their
         // rows are unchanged.
         let mut moved: HashSet<&Id> = HashSet::new();
-        let mut homes: HashMap<&Id, &PodUid> = HashMap::new();
+        let mut added: HashMap<&Id, &PodUid> = HashMap::new();
         for row in &of_sandboxes.added {
             let pod = row.pod.as_ref().filter(|_| !row.id.is_empty())?;
-            if homes.insert(&row.id, &pod.uid).is_some() {
+            if added.insert(&row.id, &pod.uid).is_some() {
                 return None;
             }
-            if self.homes.get(&row.id) != Some(&pod.uid) {
+            if self.sandbox_pods.get(&row.id) != Some(&pod.uid) {
                 moved.insert(&row.id);
             }
         }
         for row in &of_sandboxes.removed {
-            if !homes.contains_key(&row.id) {
+            if !added.contains_key(&row.id) {
                 moved.insert(&row.id);
             }
         }
-        let (moving, staying): (Vec<_>, Vec<_>) = match moved.is_empty() {
-            true => (Vec::new(), Vec::new()),
-            false => {
-                let moves = |row: &&Arc<ListedContainer>| moved.contains(&row.sandbox_id);
-                (
-                    self.containers.iter().filter(moves).collect(),
-                    containers.iter().filter(moves).collect(),
-                )
-            }
-        };
-        let stays = |row: &&Arc<ListedContainer>| !moved.contains(&row.sandbox_id);
+        let moves = |row: &&Arc<ListedContainer>| moved.contains(&row.sandbox_id);
+        let stays = |row: &&Arc<ListedContainer>| !moves(row);
+        let moving = self.containers.iter().filter(moves);
         for row in of_containers.removed.iter().filter(stays).chain(moving) {
-            let pod = pods.pod(home(&self.homes, row)?)?;
+            let pod = pods.pod(pod_of(&self.sandbox_pods, row)?, None)?;
             pod.containers.retain(|other| !Arc::ptr_eq(other, row));
         }
         for row in &of_sandboxes.removed {
-            let pod = pods.pod(self.homes.get(&row.id)?)?;
+            let pod = pods.pod(self.sandbox_pods.get(&row.id)?, None)?;
             pod.sandboxes.retain(|other| !Arc::ptr_eq(other, row));
         }
         for row in &of_sandboxes.removed {
-            self.homes.remove(&row.id);
+            self.sandbox_pods.remove(&row.id);
         }
         for row in &of_sandboxes.added {
             let pod = row.pod.as_ref()?;
-            let before = self.homes.insert(row.id.clone(), pod.uid.clone());
+            let before = self.sandbox_pods.insert(row.id.clone(), pod.uid.clone());
             // A row with the same id is still listed.
             if before.is_some() {
                 return None;
             }
-            let listed = pods.pod_or_new(&pod.uid, || ListedPod::empty(pod.clone()));
+            let listed = pods.pod(&pod.uid, Some(pod))?;
             listed.sandboxes.push(row.clone());
         }
-        for row in of_containers.added.iter().filter(stays).chain(staying) {
+        let moving = containers.iter().filter(moves);
+        for row in of_containers.added.iter().filter(stays).chain(moving) {
             if row.id.is_empty() {
                 return None;
             }
-            let uid = home(&self.homes, row)?;
-            let new = || row.pod.clone().map(ListedPod::empty);
-            let listed = match pods.pod(uid) {
-                Some(listed) => listed,
-                None => {
-                    let pod = new()?;
-                    pods.pod_or_new(uid, || pod)
-                }
-            };
+            let uid = pod_of(&self.sandbox_pods, row)?;
+            let listed = pods.pod(uid, row.pod.as_ref())?;
             listed.containers.push(row.clone());
         }
-        Some(self.take_in(pods.touched))
+        Some(self.replace(pods.touched))
     }
 
-    fn take_in(&mut self, touched: BTreeMap<PodUid, ListedPod>) -> Vec<PodUid> {
+    /// Replaces the pods that were grouped again, and returns their UIDs.
+    fn replace(&mut self, touched: BTreeMap<PodUid, ListedPod>) -> Vec<PodUid> {
         let changed = touched.keys().cloned().collect();
         let Snapshot { pods, counts, .. } = &mut self.snapshot;
         let pods = Arc::make_mut(pods);
@@ -262,33 +258,25 @@ struct Regrouped<'a> {
     touched: BTreeMap<PodUid, ListedPod>,
 }
 
-impl<'a> Regrouped<'a> {
-    fn of(before: &'a ListedPods) -> Self {
-        Self {
-            before,
-            touched: BTreeMap::new(),
-        }
-    }
-
-    fn pod(&mut self, uid: &PodUid) -> Option<&mut ListedPod> {
+impl Regrouped<'_> {
+    /// The pod, with its rows so far; an unknown pod is `new`, without rows.
+    fn pod(&mut self, uid: &PodUid, new: Option<&PodRef>) -> Option<&mut ListedPod> {
         if !self.touched.contains_key(uid) {
-            let pod = ListedPod::clone(self.before.get(uid)?);
+            let known = self.before.get(uid).map(|pod| ListedPod::clone(pod));
+            let pod = known.or_else(|| new.cloned().map(ListedPod::empty))?;
             self.touched.insert(uid.clone(), pod);
         }
         self.touched.get_mut(uid)
     }
-
-    fn pod_or_new(&mut self, uid: &PodUid, new: impl FnOnce() -> ListedPod) -> &mut ListedPod {
-        let known = self.before.get(uid);
-        let pod = self.touched.entry(uid.clone());
-        pod.or_insert_with(|| known.map_or_else(new, |known| ListedPod::clone(known)))
-    }
 }
 
 /// The pod of a container: that of its sandbox, or the one that its labels name.
-fn home<'a>(homes: &'a HashMap<Id, PodUid>, row: &'a ListedContainer) -> Option<&'a PodUid> {
+fn pod_of<'a>(
+    sandbox_pods: &'a HashMap<Id, PodUid>,
+    row: &'a ListedContainer,
+) -> Option<&'a PodUid> {
     let labelled = || row.pod.as_ref().map(|pod| &pod.uid);
-    homes.get(&row.sandbox_id).or_else(labelled)
+    sandbox_pods.get(&row.sandbox_id).or_else(labelled)
 }
 
 /// Sorts a pod's rows, and returns whether each of them counts. The pod's name is from its newest

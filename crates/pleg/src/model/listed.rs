@@ -1,20 +1,4 @@
 //! The rows of the runtime's two lists, alone and by pod.
-//!
-//! ```
-//! use pleg::model::listed::{ContainerState, ListedContainer, Row};
-//!
-//! let mut row = ListedContainer {
-//!     id: "61ac7eca54e9".into(),
-//!     sandbox_id: "f00d".into(),
-//!     pod: None,
-//!     name: "app".into(),
-//!     state: ContainerState::Running,
-//!     attempt: 0,
-//!     created_at: None,
-//! };
-//! row.set_state(ContainerState::Exited);
-//! assert_eq!(row.state().as_str(), "exited");
-//! ```
 
 use std::sync::Arc;
 
@@ -122,7 +106,7 @@ pub trait Row: Clone {
     fn set_state(&mut self, state: Self::State);
     /// The rows of this kind in a pod.
     fn of(pod: &ListedPod) -> &[Arc<Self>];
-    /// The same, mutable.
+    /// The rows of this kind in a pod, to change them.
     fn of_mut(pod: &mut ListedPod) -> &mut Vec<Arc<Self>>;
 }
 
@@ -201,17 +185,18 @@ impl ListedPod {
         self.sandboxes.is_empty() && self.containers.is_empty()
     }
 
-    /// Adds the rows of `known` that `asked` does not have.
-    pub(crate) fn extend_beyond(&mut self, known: &Self, asked: &Self) {
-        let sandboxes = known.sandboxes.iter().filter(|row| !asked.names(&row.id));
+    /// Adds the rows of `known` that `requested` does not have.
+    pub(crate) fn extend_beyond(&mut self, known: &Self, requested: &Self) {
+        let is_other = |id: &Id| !requested.names(id);
+        let sandboxes = known.sandboxes.iter().filter(|row| is_other(&row.id));
         self.sandboxes.extend(sandboxes.cloned());
-        let containers = known.containers.iter().filter(|row| !asked.names(&row.id));
+        let containers = known.containers.iter().filter(|row| is_other(&row.id));
         self.containers.extend(containers.cloned());
         self.sort();
     }
 
-    /// Sorts the rows into the kubelet's order; rows of the same age are sorted by id. So events have
-    /// the same order in every run, although a runtime's lists do not.
+    /// Sorts the rows into the kubelet's order, and rows of the same age by id. So events have the same
+    /// order in every run, although a runtime lists in any order.
     pub(crate) fn sort(&mut self) {
         self.sandboxes.sort_by(|a, b| {
             (b.attempt, b.created_at)
@@ -235,16 +220,13 @@ impl ListedPod {
 
     /// The name of the container with this id, if the id is a container's.
     pub fn container_name(&self, id: &Id) -> Option<&Arc<str>> {
-        self.containers
-            .iter()
-            .find(|container| container.id == *id)
-            .map(|container| &container.name)
+        let container = self.containers.iter().find(|row| row.id == *id);
+        container.map(|row| &row.name)
     }
 
     /// Whether a sandbox of the pod runs.
     pub fn is_running(&self) -> bool {
-        self.sandboxes
-            .iter()
-            .any(|sandbox| sandbox.state == SandboxState::Ready)
+        let mut sandboxes = self.sandboxes.iter();
+        sandboxes.any(|sandbox| sandbox.state == SandboxState::Ready)
     }
 }

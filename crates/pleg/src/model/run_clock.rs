@@ -27,7 +27,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// How many pauses are remembered individually. Times before all of them are no longer in use.
+/// How many pauses are remembered individually. Times before the oldest of them are no longer in use.
 const REMEMBERED: usize = 64;
 
 /// A clock. Clones show the same time.
@@ -104,7 +104,7 @@ mod tests {
     }
 
     #[test]
-    fn it_stands_still_in_a_pause() {
+    fn the_clock_stands_still_during_a_pause() {
         let start = Instant::now();
         let at = |time| start + seconds(time);
         let clock = RunClock::default();
@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn pauses_that_are_not_remembered_count_all_the_same() {
+    fn pauses_that_are_no_longer_remembered_still_count() {
         let start = Instant::now();
         let clock = RunClock::default();
         for number in 1..=200 {

@@ -59,30 +59,22 @@ impl Snapshot {
         sandboxes: &[Arc<ListedSandbox>],
         containers: &[Arc<ListedContainer>],
     ) -> Self {
-        Grouping::new(taken, sandboxes.into(), containers.into())
-            .snapshot()
-            .clone()
+        let grouping = Grouping::new(taken, sandboxes.into(), containers.into());
+        grouping.snapshot().clone()
     }
 
     /// The pods that differ from an earlier snapshot, if that is known.
     pub fn changed_since(&self, earlier: &Arc<ListedPods>) -> Option<&[PodUid]> {
-        let changes = self.changes.as_ref();
-        let changes = changes.filter(|changes| Arc::ptr_eq(&changes.since, earlier));
-        changes.map(|changes| &*changes.pods)
+        let changes = self.changes.as_ref()?;
+        Arc::ptr_eq(&changes.since, earlier).then_some(&changes.pods)
     }
 }
 
 /// What differs from an earlier snapshot.
 #[derive(Clone, Debug)]
 pub(super) struct Changes {
-    since: Arc<ListedPods>,
-    pods: Vec<PodUid>,
-}
-
-impl Changes {
-    pub(super) fn new(since: Arc<ListedPods>, pods: Vec<PodUid>) -> Self {
-        Self { since, pods }
-    }
+    pub(super) since: Arc<ListedPods>,
+    pub(super) pods: Vec<PodUid>,
 }
 
 /// The numbers of pods, and of containers in each state.
@@ -92,7 +84,7 @@ pub struct Counts {
     pub pods: usize,
     /// Pods with a sandbox that runs.
     pub running_pods: usize,
-    /// Containers by state, in the order of [`ContainerState::ALL`].
+    /// Containers by state.
     containers: [usize; 4],
 }
 
@@ -111,7 +103,7 @@ impl Counts {
         self.pods += 1;
         self.running_pods += usize::from(pod.is_running());
         for container in &pod.containers {
-            self.containers[index(container.state)] += 1;
+            self.containers[container.state as usize] += 1;
         }
     }
 
@@ -120,26 +112,12 @@ impl Counts {
         self.pods -= 1;
         self.running_pods -= usize::from(pod.is_running());
         for container in &pod.containers {
-            self.containers[index(container.state)] -= 1;
+            self.containers[container.state as usize] -= 1;
         }
     }
 
     /// The number of containers in `state`.
     pub fn containers(&self, state: ContainerState) -> usize {
-        self.containers[index(state)]
-    }
-
-    /// The number of containers in any state.
-    pub fn all_containers(&self) -> usize {
-        self.containers.iter().sum()
-    }
-}
-
-fn index(state: ContainerState) -> usize {
-    match state {
-        ContainerState::Running => 0,
-        ContainerState::Exited => 1,
-        ContainerState::Created => 2,
-        ContainerState::Unknown => 3,
+        self.containers[state as usize]
     }
 }

@@ -10,8 +10,8 @@
 //! let sim = sim::Sim::new();
 //! sim.run("web-0", &["app"]);
 //! sim.exit("web-0", "app", 3);
-//! # let environment = pleg::Environment { endpoint: "sim".into(), clock: sim.clock(), observer: std::sync::Arc::new(pleg::NoObserver), ids: pleg::no_ids(), kernel: None };
-//! # let pleg = pleg::Pleg::start(std::sync::Arc::new(sim.clone()), pleg::Config::default(), environment);
+//! # let environment = pleg::Environment::new("sim", sim.clock());
+//! # let pleg = pleg::Pleg::start(std::sync::Arc::new(sim.clone()), Default::default(), environment);
 //! tokio::time::sleep(Duration::from_secs(1)).await;
 //!
 //! let status = &pleg.cache().all()[0].status;
@@ -84,7 +84,39 @@ pub struct ContainerStatus {
     pub pod: Option<Box<PodRef>>,
 }
 
+impl SandboxStatus {
+    /// The status of a sandbox of which only the id is known.
+    pub(crate) fn unknown(id: Id) -> Self {
+        Self {
+            id,
+            state: SandboxState::Unknown,
+            attempt: 0,
+            created_at: None,
+            ips: Vec::new(),
+            pod: None,
+            containers: Vec::new(),
+        }
+    }
+}
+
 impl ContainerStatus {
+    /// The status of a container of which only the id and the name are known.
+    pub(crate) fn unknown(id: Id, name: Arc<str>) -> Self {
+        Self {
+            id,
+            name,
+            state: ContainerState::Unknown,
+            attempt: 0,
+            exit_code: None,
+            reason: None,
+            created_at: None,
+            started_at: None,
+            finished_at: None,
+            image: "".into(),
+            pod: None,
+        }
+    }
+
     /// Whether it has exited with an unknown exit code: CRI-O reports -1 until the exit file exists.
     pub fn lacks_exit_code(&self) -> bool {
         self.exit_code == Some(-1)
@@ -95,26 +127,16 @@ impl ContainerStatus {
 impl From<&ListedPod> for PodStatus {
     fn from(listed: &ListedPod) -> Self {
         let sandboxes = listed.sandboxes.iter().map(|row| SandboxStatus {
-            id: row.id.clone(),
             state: row.state,
             attempt: row.attempt,
             created_at: row.created_at,
-            ips: Vec::new(),
-            pod: None,
-            containers: Vec::new(),
+            ..SandboxStatus::unknown(row.id.clone())
         });
         let containers = listed.containers.iter().map(|row| ContainerStatus {
-            id: row.id.clone(),
-            name: row.name.clone(),
             state: row.state,
             attempt: row.attempt,
-            exit_code: None,
-            reason: None,
             created_at: row.created_at,
-            started_at: None,
-            finished_at: None,
-            image: "".into(),
-            pod: None,
+            ..ContainerStatus::unknown(row.id.clone(), row.name.clone())
         });
         Self {
             uid: listed.pod.uid.clone(),
@@ -262,11 +284,8 @@ impl PodStatus {
 
     /// The addresses of the pod: those of its newest sandbox with addresses.
     pub fn ips(&self) -> &[IpAddr] {
-        self.sandboxes
-            .iter()
-            .map(|sandbox| sandbox.ips.as_slice())
-            .find(|ips| !ips.is_empty())
-            .unwrap_or_default()
+        let mut ips = self.sandboxes.iter().map(|sandbox| &*sandbox.ips);
+        ips.find(|ips| !ips.is_empty()).unwrap_or_default()
     }
 
     /// The status of the container with this id.
@@ -297,48 +316,38 @@ impl PodStatus {
 
     /// Copies from the last successful status what is `listed` and has no status now.
     pub fn keep_parts_of(&mut self, last_good: &PodStatus, listed: &ListedPod) {
-        let rows = &listed.sandboxes;
-        let place = |id: &Id| rows.iter().position(|row| row.id == *id);
-        let of = |status: &SandboxStatus| status.id.clone();
-        keep(&mut self.sandboxes, last_good.sandboxes.clone(), of, place);
-        let rows = &listed.containers;
-        let place = |id: &Id| rows.iter().position(|row| row.id == *id);
-        let of = |status: &ContainerStatus| status.id.clone();
-        let mut last_good = last_good.containers.clone();
+        keep(
+            &mut self.sandboxes,
+            last_good.sandboxes.clone(),
+            &listed.sandboxes,
+        );
+        let mut containers = last_good.containers.clone();
         // The list shows the exit, without the exit code.
-        for status in &mut last_good {
-            let mut rows = rows.iter();
-            let row = rows.find(|row| row.id == status.id);
+        for status in &mut containers {
+            let row = row_of(status, &listed.containers);
             let has_ended = row.is_some_and(|row| row.state == ContainerState::Exited);
             if has_ended && status.state == ContainerState::Running {
                 status.state = ContainerState::Exited;
             }
         }
-        keep(&mut self.containers, last_good, of, place);
+        keep(&mut self.containers, containers, &listed.containers);
     }
 
     /// Whether it has everything that is listed, in the same states.
     pub(crate) fn is_as_listed(&self, listed: &ListedPod) -> bool {
-        let is_so = |id: &Id, state| self.container(id).is_some_and(|it| it.state == state);
-        let mut rows = listed.containers.iter();
-        rows.all(|row| is_so(&row.id, row.state))
-            && listed.sandboxes.iter().all(|row| {
-                let mut found = self.sandboxes.iter();
-                found.any(|found| found.id == row.id && found.state == row.state)
-            })
+        are_as_listed(&self.containers, &listed.containers)
+            && are_as_listed(&self.sandboxes, &listed.sandboxes)
     }
 
     /// Copies the listed states.
     pub(crate) fn take_states_of(&mut self, listed: &ListedPod) {
         for status in &mut self.containers {
-            let mut rows = listed.containers.iter();
-            if let Some(row) = rows.find(|row| row.id == status.id) {
+            if let Some(row) = row_of(status, &listed.containers) {
                 status.state = row.state;
             }
         }
         for status in &mut self.sandboxes {
-            let mut rows = listed.sandboxes.iter();
-            if let Some(row) = rows.find(|row| row.id == status.id) {
+            if let Some(row) = row_of(status, &listed.sandboxes) {
                 status.state = row.state;
             }
         }
@@ -351,27 +360,36 @@ impl PodStatus {
     /// between.
     pub fn keep_ips_of(&mut self, last_good: &PodStatus) {
         let runs = |sandbox: &SandboxStatus| sandbox.state == SandboxState::Ready;
-        if self.ips().is_empty() && !self.sandboxes.iter().any(runs) {
-            let ips = last_good.ips().to_vec();
-            if let Some(newest) = self.sandboxes.first_mut() {
-                newest.ips = ips;
-            }
+        if self.ips().is_empty()
+            && !self.sandboxes.iter().any(runs)
+            && let Some(newest) = self.sandboxes.first_mut()
+        {
+            newest.ips = last_good.ips().to_vec();
         }
     }
 }
 
-/// Copies what has a `place` and is not `found`, and sorts by place.
-fn keep<T>(
-    found: &mut Vec<T>,
-    last_good: Vec<T>,
-    id: impl Fn(&T) -> Id,
-    place: impl Fn(&Id) -> Option<usize>,
-) {
-    let known: Vec<Id> = found.iter().map(&id).collect();
-    let is_missing = |part: &T| place(&id(part)).is_some() && !known.contains(&id(part));
-    let kept: Vec<T> = last_good.into_iter().filter(is_missing).collect();
+/// The row of a container or sandbox.
+fn row_of<'a, S: Status>(status: &S, rows: &'a [Arc<S::Listed>]) -> Option<&'a Arc<S::Listed>> {
+    rows.iter().find(|row| row.id() == status.id())
+}
+
+/// Whether there is a status for each row, with the same state.
+fn are_as_listed<S: Status>(statuses: &[S], rows: &[Arc<S::Listed>]) -> bool {
+    rows.iter().all(|row| {
+        let mut statuses = statuses.iter();
+        statuses.any(|status| status.id() == row.id() && status.state() == row.state())
+    })
+}
+
+/// Copies the statuses that have a row and are not `found`, and sorts all of them like the rows.
+fn keep<S: Status>(found: &mut Vec<S>, last_good: Vec<S>, rows: &[Arc<S::Listed>]) {
+    let place = |status: &S| rows.iter().position(|row| row.id() == status.id());
+    let is_found = |status: &S| found.iter().any(|found| found.id() == status.id());
+    let is_missing = |status: &S| place(status).is_some() && !is_found(status);
+    let kept: Vec<S> = last_good.into_iter().filter(is_missing).collect();
     if !kept.is_empty() {
         found.extend(kept);
-        found.sort_by_key(|part| place(&id(part)));
+        found.sort_by_key(place);
     }
 }

@@ -1,5 +1,5 @@
-//! Both clocks. No decision depends on the time of day, so a step of it changes no event. Code that needs
-//! the time of day takes a [`WallClock`].
+//! Moments on the monotonic clock and as a time of day. No decision depends on the time of day, so
+//! setting the machine's clock changes no event. Code that needs the time of day takes a [`WallClock`].
 //!
 //! ```
 //! use std::time::Duration;

@@ -1,5 +1,5 @@
-//! What an event changes in the status of its pod: for clients that follow events, until they read the
-//! status again.
+//! Applies an event to the last known status of its pod, for clients that follow events between two
+//! readings of the status.
 //!
 //! ```
 //! use pleg::model::listed::SandboxState;
@@ -24,8 +24,9 @@ use crate::model::status::{ContainerStatus, PodStatus, SandboxStatus};
 use crate::model::wall_time::WallTime;
 use crate::records::diff::Subject;
 
-/// Applies an event of the pod; `happened` is the runtime's time of it, if known. Applying it twice
-/// changes nothing more. Events carry no image and no address: those of a new container are empty.
+/// Applies an event to the status of its pod; `happened` is when the runtime says that it happened, if
+/// known. Applying it twice changes nothing more. Events carry no image and no address: those of a new
+/// container or sandbox are empty.
 pub fn apply(status: &mut PodStatus, event: &Event, happened: Option<WallTime>) {
     let Some(id) = &event.id else {
         return;
@@ -67,13 +68,8 @@ fn sandbox<'a>(status: &'a mut PodStatus, id: &Id) -> &'a mut SandboxStatus {
     let place = place.unwrap_or_else(|| {
         let attempt = sandboxes.iter().map(|it| it.attempt + 1).max();
         let new = SandboxStatus {
-            id: id.clone(),
-            state: SandboxState::Unknown,
             attempt: attempt.unwrap_or(0),
-            created_at: None,
-            ips: Vec::new(),
-            pod: None,
-            containers: Vec::new(),
+            ..SandboxStatus::unknown(id.clone())
         };
         sandboxes.insert(0, new);
         0
@@ -86,22 +82,12 @@ fn container<'a>(status: &'a mut PodStatus, id: &Id, event: &Event) -> &'a mut C
     let name = event.container.clone().unwrap_or_else(|| "".into());
     let place = containers.iter().position(|it| it.id == *id);
     let place = place.unwrap_or_else(|| {
-        // Events do not carry the attempt. A kubelet counts them in order; the next list of pods
-        // has the number itself.
+        // Events do not carry the attempt. A kubelet counts upwards; the next status shows the number.
         let same_name = containers.iter().filter(|it| it.name == name);
         let attempt = same_name.map(|it| it.attempt + 1).max();
         let new = ContainerStatus {
-            id: id.clone(),
-            name,
-            state: ContainerState::Unknown,
             attempt: attempt.unwrap_or(0),
-            exit_code: None,
-            reason: None,
-            created_at: None,
-            started_at: None,
-            finished_at: None,
-            image: "".into(),
-            pod: None,
+            ..ContainerStatus::unknown(id.clone(), name)
         };
         containers.insert(0, new);
         0

@@ -2,9 +2,9 @@
 //!
 //! A pod's entry is current as of the beginning of its last inspection, or, if nothing differed, as of
 //! the last relist. **Only lists show what is new in a pod**: an inspection that follows a hint covers
-//! the known ids, so it confirms the pod as of the lists that showed them. While lists are unavailable,
-//! and this is reported, it confirms the pod as of itself. An entry also says as of when it is complete.
-//! [`Cache::newer_than`] waits for both.
+//! the known ids, so it confirms the pod as of the lists that showed these ids. While lists are
+//! unavailable, and this is reported, it confirms the pod as of its own beginning. An entry also shows as
+//! of when it is complete. [`Cache::newer_than`] waits for both.
 //!
 //! ```
 //! use std::time::Duration;
@@ -16,8 +16,8 @@
 //! let sim = sim::Sim::new();
 //! sim.run("web-0", &["app"]);
 //! let uid = sim.world().pod("web-0").pod.uid.clone();
-//! # let environment = pleg::Environment { endpoint: "sim".into(), clock: sim.clock(), observer: std::sync::Arc::new(pleg::NoObserver), ids: pleg::no_ids(), kernel: None };
-//! # let pleg = pleg::Pleg::start(std::sync::Arc::new(sim.clone()), pleg::Config::default(), environment);
+//! # let environment = pleg::Environment::new("sim", sim.clock());
+//! # let pleg = pleg::Pleg::start(std::sync::Arc::new(sim.clone()), Default::default(), environment);
 //!
 //! let newer = pleg.cache().newer_than(&uid, Instant::now());
 //! let entry = timeout(Duration::from_secs(10), newer).await??;
@@ -72,25 +72,23 @@ impl Cache {
     pub fn all(&self) -> Vec<Entry> {
         let contents = self.read();
         let entries = contents.pods.iter();
+        let entries = entries.map(|(uid, entry)| contents.entry(uid, entry));
         entries
-            .map(|(uid, entry)| contents.entry(uid, entry).on_monotonic(&self.clock))
+            .map(|entry| entry.on_monotonic(&self.clock))
             .collect()
     }
 
     /// How many of the pods with an error match.
-    pub(crate) fn count_failed(&self, is_such: impl Fn(&PodUid) -> bool) -> usize {
+    pub(crate) fn count_failed(&self, matches: impl Fn(&PodUid) -> bool) -> usize {
         let contents = self.read();
-        contents.failed.iter().filter(|uid| is_such(uid)).count()
+        contents.failed.iter().filter(|uid| matches(uid)).count()
     }
 
     /// The last reported status of each pod that was ever inspected, by UID.
     pub(crate) fn all_reported(&self) -> VecDeque<Arc<PodStatus>> {
         let contents = self.read();
-        let reported = contents
-            .pods
-            .keys()
-            .filter_map(|uid| contents.reported(uid));
-        reported.collect()
+        let uids = contents.pods.keys();
+        uids.filter_map(|uid| contents.reported(uid)).collect()
     }
 
     /// The last reported status of one pod, if it was ever inspected.
@@ -98,21 +96,21 @@ impl Cache {
         self.read().reported(uid)
     }
 
-    /// Waits for an entry that is newer than `time`, with whatever was created before.
+    /// Waits for an entry that is newer than `time`.
     ///
-    /// A container that was started before `time` is in the answer, unless it was removed. The
-    /// exceptions are answers while sandboxes or containers cannot be listed, and answers about a pod
-    /// whose containers are removed continuously: then [`Entry::complete_as_of`] is not newer than
-    /// `time`. An answer with an [error](Entry::error) shows the last known status.
+    /// The entry contains each container that was started before `time`, unless it was removed. There are
+    /// two exceptions: while sandboxes or containers cannot be listed, and if the pod's containers are
+    /// removed continuously. Then [`Entry::complete_as_of`] is not newer than `time`. An entry with an
+    /// [error](Entry::error) shows the last known status.
     ///
-    /// An answer may wait for the next relist, even if a hint about the pod has arrived since. Relists
-    /// are up to [`Config::relist_ceiling`](crate::Config::relist_ceiling) apart. A caller that cannot
-    /// wait requests one ([`Pleg::request_relist`](crate::Pleg::request_relist)).
+    /// This may wait for the next relist, even if a hint about the pod has arrived since. Relists are up
+    /// to [`Config::relist_ceiling`](crate::Config::relist_ceiling) apart. A caller that cannot wait
+    /// requests a relist ([`Pleg::request_relist`](crate::Pleg::request_relist)).
     ///
     /// Dropping the future cancels it; wrap it in `tokio::time::timeout` for a deadline. For a pod that
-    /// the runtime does not have the answer is the default status, as soon as a pass newer than `time`
-    /// did not find it. While sandboxes cannot be listed, nothing shows that a pod does not exist, and
-    /// this waits.
+    /// the runtime does not have, the result is the default entry, as soon as a pass that is newer than
+    /// `time` did not find the pod. While sandboxes cannot be listed, nothing shows that a pod does not
+    /// exist, and this waits.
     pub async fn newer_than(&self, uid: &PodUid, time: Instant) -> Result<Entry, Stopped> {
         let mut changed = self.changed.clone();
         loop {
@@ -124,7 +122,7 @@ impl Cache {
         }
     }
 
-    /// Waits until a pass or an inspection has ended since the last time that this returned.
+    /// Waits until a pass or an inspection has ended since the last call of this function returned.
     pub async fn changed(&mut self) -> Result<(), Stopped> {
         self.changed.changed().await.map_err(|_| Stopped)
     }

@@ -9,8 +9,8 @@
 //! # async fn main() -> Result<(), pleg::out::cache::Stopped> {
 //! let sim = sim::Sim::new();
 //! sim.run("web-0", &["app"]);
-//! # let environment = pleg::Environment { endpoint: "sim".into(), clock: sim.clock(), observer: std::sync::Arc::new(pleg::NoObserver), ids: pleg::no_ids(), kernel: None };
-//! # let pleg = pleg::Pleg::start(std::sync::Arc::new(sim.clone()), pleg::Config::default(), environment);
+//! # let environment = pleg::Environment::new("sim", sim.clock());
+//! # let pleg = pleg::Pleg::start(std::sync::Arc::new(sim.clone()), Default::default(), environment);
 //! tokio::time::sleep(Duration::from_secs(1)).await;
 //!
 //! let status = pleg.status().await?;
@@ -99,8 +99,8 @@ struct Sample {
 }
 
 impl CallCosts {
-    /// Adds a call that was sent at `begun` and ended `now`. A call that was sent earlier may still be
-    /// outstanding.
+    /// Adds a call that was sent at `begun` and ended `now`. `is_behind_another` says that a call that was
+    /// sent before it is still outstanding.
     pub(crate) fn add(
         &mut self,
         call: Rpc,
@@ -111,27 +111,19 @@ impl CallCosts {
     ) {
         let was_outstanding = |(made, ended): &(Instant, Instant)| *made <= begun && *ended > begun;
         let is_alone = !is_behind_another && !self.ended.iter().any(was_outstanding);
-        self.ended.push_back((begun, now));
-        if self.ended.len() > MAX_COMPARED {
-            self.ended.pop_front();
-        }
+        push(&mut self.ended, (begun, now), MAX_COMPARED);
         let samples = self.kinds.entry(call).or_default();
         samples.error = error.cloned();
-        if error.is_none() {
-            samples.answered.push_back(Sample {
-                ended: now,
-                seconds: now.duration_since(begun).as_secs_f64(),
-                is_alone,
-            });
-        } else {
-            samples.failed.push_back(now);
+        if error.is_some() {
+            push(&mut samples.failed, now, MAX_SAMPLES);
+            return;
         }
-        if samples.answered.len() > MAX_SAMPLES {
-            samples.answered.pop_front();
-        }
-        if samples.failed.len() > MAX_SAMPLES {
-            samples.failed.pop_front();
-        }
+        let sample = Sample {
+            ended: now,
+            seconds: now.duration_since(begun).as_secs_f64(),
+            is_alone,
+        };
+        push(&mut samples.answered, sample, MAX_SAMPLES);
     }
 
     /// Notes the size of a list.
@@ -148,13 +140,19 @@ impl CallCosts {
     }
 }
 
+/// Adds an item, and removes the oldest one if there are more than `max`.
+fn push<T>(items: &mut VecDeque<T>, item: T, max: usize) {
+    items.push_back(item);
+    if items.len() > max {
+        items.pop_front();
+    }
+}
+
 impl Samples {
     fn report(&self, call: Rpc, now: Instant) -> Option<CallCost> {
         let is_recent = |ended: &Instant| now < *ended + MAX_AGE;
-        let recent = self
-            .answered
-            .iter()
-            .filter(|sample| is_recent(&sample.ended));
+        let answered = self.answered.iter();
+        let recent = answered.filter(|sample| is_recent(&sample.ended));
         let failed = self.failed.iter().filter(|ended| is_recent(ended)).count();
         let last = recent.clone().next_back();
         let alone = recent.clone().filter(|sample| sample.is_alone);
@@ -195,20 +193,20 @@ mod tests {
 
     const CALL: Rpc = Rpc::ContainerStatus;
 
-    fn second(of: u64) -> Duration {
-        Duration::from_secs(of)
+    fn seconds(count: u64) -> Duration {
+        Duration::from_secs(count)
     }
 
     #[test]
-    fn what_calls_took_is_summed_up_by_kind() {
+    fn durations_are_summarised_by_kind() {
         let begin = Instant::now();
         let mut costs = CallCosts::default();
         for took in 1..=100 {
-            costs.add(CALL, begin, None, true, begin + second(took));
+            costs.add(CALL, begin, None, true, begin + seconds(took));
         }
         let why = CallError::Refused("no".into());
-        costs.add(CALL, begin, Some(&why), true, begin + second(101));
-        let [cost] = &costs.report(begin + second(101))[..] else {
+        costs.add(CALL, begin, Some(&why), true, begin + seconds(101));
+        let [cost] = &costs.report(begin + seconds(101))[..] else {
             panic!("one kind");
         };
         assert_eq!((cost.count, cost.failed), (100, 1));
@@ -218,12 +216,12 @@ mod tests {
     }
 
     #[test]
-    fn a_call_that_was_made_when_none_was_outstanding_is_counted_apart_from_the_others() {
+    fn calls_that_were_sent_while_no_other_was_outstanding_are_counted_separately() {
         let begin = Instant::now();
-        let at = |seconds| begin + second(seconds);
+        let at = |time| begin + seconds(time);
         let mut costs = CallCosts::default();
         costs.add(CALL, begin, None, false, at(1));
-        // The second of these was made before the first was answered, and a third behind both.
+        // The call at 5 is sent before the call at 2 is answered. The call at 7 is behind another.
         costs.add(CALL, at(2), None, false, at(6));
         costs.add(CALL, at(7), None, true, at(8));
         costs.add(CALL, at(5), None, false, at(9));
@@ -233,11 +231,11 @@ mod tests {
     }
 
     #[test]
-    fn what_was_measured_long_ago_does_not_count() {
+    fn old_measurements_do_not_count() {
         let begin = Instant::now();
         let mut costs = CallCosts::default();
-        costs.add(CALL, begin, None, false, begin + second(60));
-        assert_eq!(costs.report(begin + second(61)).len(), 1);
-        assert_eq!(costs.report(begin + second(700)), []);
+        costs.add(CALL, begin, None, false, begin + seconds(60));
+        assert_eq!(costs.report(begin + seconds(61)).len(), 1);
+        assert_eq!(costs.report(begin + seconds(700)), []);
     }
 }

@@ -9,26 +9,8 @@
 //!
 //! **A pass counts only if it observed a pod.** A pass in which the calls of every pod failed or were
 //! stuck observed nothing.
-//!
-//! An [`Observer`](crate::Observer) receives each completed pass:
-//!
-//! ```
-//! use pleg::out::coverage::PassKind;
-//! use pleg::{Measurement, Observer};
-//!
-//! struct Sweeps;
-//!
-//! impl Observer for Sweeps {
-//!     fn observe(&self, measurement: &Measurement) {
-//!         if let Measurement::Seen(pass, counts) = measurement
-//!             && pass.kind == PassKind::Sweep
-//!         {
-//!             println!("a sweep of {} pods took {:?}", counts.pods, pass.took);
-//!         }
-//!     }
-//! }
-//! ```
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -79,7 +61,7 @@ pub struct Failing {
     /// Which call.
     pub call: Rpc,
     /// The container's name.
-    pub container: Option<std::sync::Arc<str>>,
+    pub container: Option<Arc<str>>,
     /// The pod, where it is known.
     pub pod: Option<PodRef>,
     /// Why.
@@ -91,7 +73,8 @@ pub struct Failing {
 }
 
 impl Failing {
-    /// When the node becomes Degraded because of it. A call that fails may succeed the next time.
+    /// When the node becomes Degraded because of it: at once if the call is withheld or its container is
+    /// not listed; later in all other cases, because the call may succeed the next time.
     pub fn counts_at(&self) -> Instant {
         match self.error.is_withheld() || self.error.is_unlisted() {
             true => self.since,
@@ -114,7 +97,7 @@ pub enum Lists {
     Slow(Duration),
     /// They fail.
     Failed(CallError),
-    /// None is requested: the runtime answers, and does not serve CRI.
+    /// Neither is requested, because the runtime answers that it does not serve CRI.
     Unserved(CallError),
 }
 
@@ -124,9 +107,9 @@ pub enum ListState {
     /// It is answered.
     #[default]
     Comes,
-    /// It is answered, and late each time.
+    /// It is answered, but late each time.
     Slow,
-    /// It is stuck or fails, or was or did when last requested.
+    /// It is stuck or fails, or did so when it was last requested.
     Unavailable,
 }
 
@@ -135,7 +118,7 @@ pub enum ListState {
 pub enum Statuses {
     /// In time.
     InTime,
-    /// The runtime is too slow for the number of pods that wait: they are counted, and not reported as
+    /// The runtime is too slow for the number of pods that wait. They are counted, but not reported as
     /// failing.
     TooSlow,
     /// One of them is overdue.
@@ -172,7 +155,7 @@ pub struct Coverage {
     /// Since when calls are stuck that a kubelet sends in every relist, one for each pod.
     pub kubelet_waits: Vec<Instant>,
     /// How long a kubelet, which requests one list after the other, would have waited for the last
-    /// ones, and how much longer than this process did.
+    /// lists, and how much longer that is than this process waited.
     pub kubelet_lists_took: (Duration, Duration),
     /// Since when the runtime is unresponsive, if it is.
     pub unresponsive_since: Option<Instant>,

@@ -36,10 +36,10 @@ pub enum InspectError {
         /// Of which container or sandbox.
         id: Id,
     },
-    /// Each inspection was overtaken by something newer before its end.
+    /// Each inspection was outdated by a newer change before its end.
     #[error("its status changes faster than the runtime answers")]
     Overtaken,
-    /// No inspection has ended for long, although calls are answered.
+    /// No inspection has ended for a long time, although calls are answered.
     #[error("no inspection of this pod has ended since it changed")]
     NotSeen,
     /// No call was sent, because no more may be outstanding.
@@ -70,18 +70,13 @@ pub enum InspectError {
 impl InspectError {
     /// Whether a call is withheld.
     pub fn is_withheld(&self) -> bool {
-        let is_withheld = |error: &CallError| *error == CallError::Withheld;
-        matches!(self, Self::Failed { error, .. } if is_withheld(error))
+        let withheld = CallError::Withheld;
+        matches!(self, Self::Failed { error, .. } if *error == withheld)
     }
 
     /// Whether a process runs whose container the runtime does not list.
     pub fn is_unlisted(&self) -> bool {
         matches!(self, Self::Unlisted { .. })
-    }
-
-    /// Whether a process has ended whose container the runtime reports as running.
-    pub fn is_contradicted(&self) -> bool {
-        matches!(self, Self::Contradicted { .. })
     }
 
     /// Whether nothing failed and only time was short: the runtime as a whole is slow.

@@ -6,7 +6,7 @@
 //!        \--- threshold ----------> Unhealthy --- a pass observes a pod --> back
 //! ```
 //!
-//! The kubelet knows two states, and one stuck container can cause the second one. Here a stuck call
+//! The kubelet's PLEG is healthy or not, and one stuck container can make it unhealthy. Here a stuck call
 //! makes the node Degraded: all other pods are observed as before. Unhealthy means that no pod was
 //! observed within the threshold.
 //!
@@ -20,8 +20,8 @@
 //! let sim = sim::Sim::new();
 //! sim.run("web-0", &["app"]);
 //! sim.run("db-0", &["postgres"]);
-//! # let environment = pleg::Environment { endpoint: "sim".into(), clock: sim.clock(), observer: std::sync::Arc::new(pleg::NoObserver), ids: pleg::no_ids(), kernel: None };
-//! # let pleg = pleg::Pleg::start(std::sync::Arc::new(sim.clone()), pleg::Config::default(), environment);
+//! # let environment = pleg::Environment::new("sim", sim.clock());
+//! # let pleg = pleg::Pleg::start(std::sync::Arc::new(sim.clone()), Default::default(), environment);
 //! tokio::time::sleep(Duration::from_secs(5)).await;
 //!
 //! sim.status_lock("db-0", "postgres");
@@ -95,33 +95,34 @@ impl fmt::Display for HealthState {
     }
 }
 
-/// The reason of a health state, in the spelling of condition reasons.
+/// The reason of a health state, in the spelling of condition reasons. Of several, the most severe one is
+/// reported; the order is that of severity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Reason {
     /// Every pod is observed.
     AllSeen,
     /// Nothing was observed and nothing failed yet.
     Starting,
-    /// A status call is stuck.
-    ContainerStuck,
+    /// A guard answers in place of the runtime.
+    Guarding,
+    /// Status calls are answered, but take long.
+    StatusSlow,
+    /// Lists are answered, but take long, every time.
+    ListSlow,
     /// Pods cannot be inspected: their status calls fail.
     InspectionsFail,
     /// A list is stuck.
     ListStuck,
-    /// Lists are answered, but take long, every time.
-    ListSlow,
-    /// Status calls are answered, but take long.
-    StatusSlow,
     /// A list fails although the runtime answers.
     ListFails,
     /// A list exceeds the receive limit.
     ListTooLarge,
-    /// There is no connection to the runtime.
-    RuntimeUnreachable,
+    /// A status call is stuck.
+    ContainerStuck,
     /// The runtime is unresponsive: no call is answered.
     RuntimeSilent,
-    /// A guard answers in place of the runtime.
-    Guarding,
+    /// There is no connection to the runtime.
+    RuntimeUnreachable,
 }
 
 impl Reason {
@@ -142,30 +143,15 @@ impl Reason {
             Self::Guarding => "Guarding",
         }
     }
-}
 
-impl Reason {
     /// Whether it blames a container, or the runtime as a whole: its end is held back for at most 3 s.
     pub fn blames(self) -> bool {
         matches!(self, Self::ContainerStuck | Self::RuntimeSilent)
     }
 
-    /// How severe it is beside the others, in the order in which they are judged.
+    /// How severe it is, compared with the others.
     pub fn severity(self) -> u8 {
-        match self {
-            Self::AllSeen => 0,
-            Self::Starting => 1,
-            Self::Guarding => 2,
-            Self::StatusSlow => 3,
-            Self::ListSlow => 4,
-            Self::InspectionsFail => 5,
-            Self::ListStuck => 6,
-            Self::ListFails => 7,
-            Self::ListTooLarge => 8,
-            Self::ContainerStuck => 9,
-            Self::RuntimeSilent => 10,
-            Self::RuntimeUnreachable => 11,
-        }
+        self as u8
     }
 }
 
@@ -213,8 +199,8 @@ pub struct FailingCall {
     /// No call fails, but the process of the container runs and the runtime does not list it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unlisted: bool,
-    /// No call fails, but the process of the container has ended and the runtime, asked after that,
-    /// reports it as running.
+    /// No call fails, but the process of the container has ended, and the runtime's answer to a later call
+    /// shows the container as running.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub contradicted: bool,
 }
@@ -222,25 +208,25 @@ pub struct FailingCall {
 impl FailingCall {
     /// Describes a failing call.
     pub fn new(failing: &Failing, now: Instant) -> Self {
+        let (error, cause) = match &failing.error {
+            InspectError::Failed { error, .. } => (error.to_string(), Some(error.clone())),
+            InspectError::Disagrees { .. } => {
+                ("it contradicts the runtime's list".to_owned(), None)
+            }
+            error => (error.to_string(), None),
+        };
         Self {
             call: failing.call,
             id: failing.id.clone(),
             container: failing.container.clone(),
             pod: failing.pod.clone(),
-            error: match &failing.error {
-                InspectError::Failed { error, .. } => error.to_string(),
-                InspectError::Disagrees { .. } => "it contradicts the runtime's list".to_owned(),
-                error => error.to_string(),
-            },
-            cause: match &failing.error {
-                InspectError::Failed { error, .. } => Some(error.clone()),
-                _ => None,
-            },
+            error,
+            cause,
             since_seconds: now.duration_since(failing.since).as_secs_f64(),
             withheld: failing.error.is_withheld(),
             whole_pod: failing.error.is_slowness(),
             unlisted: failing.error.is_unlisted(),
-            contradicted: failing.error.is_contradicted(),
+            contradicted: matches!(failing.error, InspectError::Contradicted { .. }),
         }
     }
 }
@@ -252,23 +238,21 @@ impl fmt::Display for FailingCall {
         {
             return write!(f, "{pod} is not up to date: {}", self.error);
         }
-        write!(f, "{}", self.call)?;
-        subject(f, self.container.as_deref(), self.pod.as_ref())?;
-        write!(f, " ({}) fails: {}", short(&self.id), self.error)
+        let (container, pod) = (self.container.as_deref(), self.pod.as_ref());
+        let call = named(self.call, container, pod, Some(&self.id));
+        write!(f, "{call} fails: {}", self.error)
     }
 }
 
-/// The container and pod of a call, where they are known.
-fn subject(
-    f: &mut fmt::Formatter<'_>,
-    container: Option<&str>,
-    pod: Option<&PodRef>,
-) -> fmt::Result {
-    match (container, pod) {
-        (Some(container), Some(pod)) => write!(f, " of {container} in {pod}"),
-        (None, Some(pod)) => write!(f, " of {pod}"),
-        _ => Ok(()),
-    }
+/// A call with its container and pod, where they are known, and its id.
+fn named(call: Rpc, container: Option<&str>, pod: Option<&PodRef>, id: Option<&Id>) -> String {
+    let subject = match (container, pod) {
+        (Some(container), Some(pod)) => format!(" of {container} in {pod}"),
+        (None, Some(pod)) => format!(" of {pod}"),
+        (_, None) => String::new(),
+    };
+    let id = id.map(|id| format!(" ({})", short(id)));
+    format!("{call}{subject}{}", id.unwrap_or_default())
 }
 
 /// A stuck or overdue call, for reports.
@@ -301,45 +285,24 @@ impl StuckCall {
     }
 
     /// The call with its container and pod: `ContainerStatus of app in default/web-0 (61ac7eca54e99)`.
-    pub fn named(&self) -> impl fmt::Display {
-        Named(self)
-    }
-}
-
-struct Named<'a>(&'a StuckCall);
-
-impl fmt::Display for Named<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let StuckCall {
-            call,
-            id,
-            container,
-            pod,
-            ..
-        } = self.0;
-        write!(f, "{call}")?;
-        subject(f, container.as_deref(), pod.as_ref())?;
-        match id {
-            Some(id) => write!(f, " ({})", short(id)),
-            None => Ok(()),
-        }
+    pub fn named(&self) -> String {
+        let (container, pod) = (self.container.as_deref(), self.pod.as_ref());
+        named(self.call, container, pod, self.id.as_ref())
     }
 }
 
 impl fmt::Display for StuckCall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.named())?;
-        let seconds = Duration::from_secs(self.since_seconds as u64);
-        write!(f, " has not answered for {}", GoDuration(seconds))
+        let seconds = GoDuration(Duration::from_secs(self.since_seconds as u64));
+        write!(f, "{} has not answered for {seconds}", self.named())
     }
 }
 
 /// The first 13 characters of an id, as crictl shows it.
 pub fn short(id: &Id) -> &str {
     let text = id.as_str();
-    text.char_indices()
-        .nth(13)
-        .map_or(text, |(end, _)| &text[..end])
+    let end = text.char_indices().nth(13);
+    end.map_or(text, |(end, _)| &text[..end])
 }
 
 /// The health at a moment, as it is reported when it changes.
@@ -385,7 +348,7 @@ pub fn kubelet_healthy(
 /// How long an inspection may fail before the node is Degraded because of it.
 pub const INSPECTIONS_FAIL: Duration = Duration::from_secs(10);
 
-/// Judges the coverage.
+/// The health that the coverage shows, and its reason.
 pub fn assess(coverage: &Coverage, now: Instant, threshold: Duration) -> (HealthState, Reason) {
     let reason = reason(coverage, now);
     let seen = coverage.as_of().map(|seen| seen.instant);
@@ -397,7 +360,7 @@ pub fn assess(coverage: &Coverage, now: Instant, threshold: Duration) -> (Health
     };
     let reason = match (state, reason) {
         (HealthState::Starting, Reason::AllSeen) => Reason::Starting,
-        // No call is stuck, and no pass ends.
+        // No call is stuck, and no pass has ended within the threshold.
         (HealthState::Unhealthy, Reason::AllSeen) => Reason::StatusSlow,
         (_, reason) => reason,
     };
@@ -406,7 +369,6 @@ pub fn assess(coverage: &Coverage, now: Instant, threshold: Duration) -> (Health
 
 /// The most severe problem.
 fn reason(coverage: &Coverage, now: Instant) -> Reason {
-    let fails = |failing: &Failing| now >= failing.counts_at();
     match &coverage.lists {
         Lists::Failed(CallError::Unavailable(_)) => return Reason::RuntimeUnreachable,
         _ if coverage.unresponsive_since.is_some() => return Reason::RuntimeSilent,
@@ -420,16 +382,16 @@ fn reason(coverage: &Coverage, now: Instant) -> Reason {
         }
         Lists::Good | Lists::Stuck | Lists::Late(_) | Lists::Slow(_) => {}
     }
-    let fail_for = |slowness: bool| {
+    let any_fails = |slowness: bool| {
         let mut failing = coverage.failing.iter();
-        failing.any(|failing| fails(failing) && failing.error.is_slowness() == slowness)
+        failing.any(|failing| now >= failing.counts_at() && failing.error.is_slowness() == slowness)
     };
     match (&coverage.lists, coverage.statuses) {
-        _ if fail_for(false) => Reason::InspectionsFail,
+        _ if any_fails(false) => Reason::InspectionsFail,
         (Lists::Late(_) | Lists::Slow(_), _) => Reason::ListSlow,
         (_, Statuses::Late | Statuses::TooSlow) => Reason::StatusSlow,
         // A pod that is not inspected is not observed.
-        _ if fail_for(true) || coverage.waiting_for_room + coverage.lost > 0 => {
+        _ if any_fails(true) || coverage.waiting_for_room + coverage.lost > 0 => {
             Reason::InspectionsFail
         }
         (_, Statuses::InTime) => Reason::AllSeen,

@@ -12,8 +12,8 @@
 //! # async fn main() -> Result<(), pleg::out::cache::Stopped> {
 //! let sim = sim::Sim::new();
 //! sim.run("web-0", &["app"]);
-//! # let environment = pleg::Environment { endpoint: "sim".into(), clock: sim.clock(), observer: std::sync::Arc::new(pleg::NoObserver), ids: pleg::no_ids(), kernel: None };
-//! # let pleg = pleg::Pleg::start(std::sync::Arc::new(sim.clone()), pleg::Config::default(), environment);
+//! # let environment = pleg::Environment::new("sim", sim.clock());
+//! # let pleg = pleg::Pleg::start(std::sync::Arc::new(sim.clone()), Default::default(), environment);
 //! tokio::time::sleep(Duration::from_secs(5)).await;
 //!
 //! sim.stop();
@@ -46,7 +46,7 @@ const RUNTIME_DOWN: Duration = Duration::from_secs(30);
 /// The kubelet's relist period.
 const PERIOD: Duration = Duration::from_secs(1);
 
-/// A kubelet's Ready condition, as far as its PLEG makes it.
+/// A kubelet's Ready condition, to the extent that its PLEG decides it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct KubeletView {
@@ -54,8 +54,8 @@ pub struct KubeletView {
     pub ready: bool,
     /// What it reports, or what will happen.
     pub message: String,
-    /// What threatens or ended readiness, without the time that is left; the error of its PLEG once it is
-    /// not Ready; empty while nothing is wrong.
+    /// What threatens readiness, without the time that is left; the error of the kubelet's PLEG once the
+    /// node is not Ready; empty while nothing is wrong.
     #[serde(default)]
     pub why: String,
     /// In how many seconds Ready turns False, which is noticed within 10 s; 0 once it has; `None` while
@@ -70,6 +70,14 @@ impl KubeletView {
             message: message.into(),
             why: String::new(),
             not_ready_in_seconds: None,
+        }
+    }
+
+    /// A Ready condition with something wrong that does not end it.
+    fn ready_but(why: &str) -> Self {
+        Self {
+            why: why.to_owned(),
+            ..Self::ready(format!("ready, but {why}"))
         }
     }
 
@@ -96,10 +104,9 @@ pub fn kubelet_view(now: Instant, coverage: &Coverage, clock: &RunClock) -> Kube
         return view;
     }
     let (took, longer) = coverage.kubelet_lists_took;
-    if let (Some(listed), true) = (
-        coverage.kubelet_listed.map(its_time),
-        took * 2 + PERIOD >= RELIST_THRESHOLD,
-    ) {
+    if let Some(listed) = coverage.kubelet_listed.map(its_time)
+        && took * 2 + PERIOD >= RELIST_THRESHOLD
+    {
         // Until the next successful lists, the last relist is as old as both lists took.
         let relist = listed.checked_sub(longer * 2).unwrap_or(listed);
         let why = format!("lists take {}", GoDuration(whole_seconds(took)));
@@ -108,47 +115,37 @@ pub fn kubelet_view(now: Instant, coverage: &Coverage, clock: &RunClock) -> Kube
     let pods = coverage.kubelet_waits.len();
     match coverage.kubelet_waits.iter().min().copied().map(its_time) {
         None if coverage.kubelet_listed.is_none() => {
-            let why = "nothing is known yet: no list was answered since pleg started";
-            KubeletView {
-                why: why.to_owned(),
-                ..KubeletView::ready(format!("ready, but {why}"))
-            }
+            KubeletView::ready_but("nothing is known yet: no list was answered since pleg started")
         }
         None => KubeletView::ready("no problem expected"),
         Some(_) if pods == 1 => {
             let timeout = GoDuration(REQUEST_TIMEOUT);
             let why = format!("one pod delays each relist by {timeout}, which delays all events");
-            KubeletView {
-                why: why.clone(),
-                ..KubeletView::ready(format!("ready, but {why}"))
-            }
+            KubeletView::ready_but(&why)
         }
         // Each stuck pod costs one timeout per relist; then lists succeed again for a moment.
         Some(first) => {
             let cycle = REQUEST_TIMEOUT * pods as u32 + PERIOD;
             let into = now.saturating_duration_since(first).as_secs_f64() % cycle.as_secs_f64();
-            let relist = now
-                .checked_sub(Duration::from_secs_f64(into))
-                .unwrap_or(first);
-            judge(
-                now,
-                relist,
-                &format!("status calls of {pods} pods time out in every relist"),
-            )
+            let relist = now.checked_sub(Duration::from_secs_f64(into));
+            let why = format!("status calls of {pods} pods time out in every relist");
+            judge(now, relist.unwrap_or(first), &why)
         }
     }
 }
 
-/// Since when the runtime is unresponsive, if it is.
+/// Since when the runtime is unresponsive, if it is; since it was `listed`, if it is unreachable.
 fn unresponsive_since(coverage: &Coverage, listed: Instant, clock: &RunClock) -> Option<Instant> {
-    let is_away = matches!(coverage.lists, Lists::Failed(CallError::Unavailable(_)));
-    let unresponsive = coverage.unresponsive_since;
-    let unresponsive = unresponsive.map(|since| clock.monotonic(since));
-    unresponsive.or(is_away.then_some(listed))
+    let is_unreachable = matches!(coverage.lists, Lists::Failed(CallError::Unavailable(_)));
+    let unresponsive = coverage
+        .unresponsive_since
+        .map(|since| clock.monotonic(since));
+    unresponsive.or(is_unreachable.then_some(listed))
 }
 
-/// Adds that a kubelet is NotReady sooner if the runtime, unresponsive `since` then, does not answer its
-/// `Status` calls either. This process sends none, because they may get stuck on their own.
+/// Adds that a kubelet is NotReady sooner if the runtime, which is unresponsive `since` then, does not
+/// answer the kubelet's `Status` calls either. This process sends none, because they may get stuck even
+/// if other calls do not.
 fn may_be_sooner(view: &mut KubeletView, now: Instant, since: Instant) {
     if !view.ready {
         return;
@@ -181,7 +178,8 @@ pub enum GuardedLists {
     },
 }
 
-/// What a kubelet behind a guard reports that last received lists at `listed`, while they are stuck.
+/// What a kubelet behind a guard reports while the runtime's lists are stuck, if it last received lists at
+/// `listed`.
 pub fn guarded_kubelet_view(now: Instant, listed: Instant, lists: GuardedLists) -> KubeletView {
     if lists == GuardedLists::Answered && now < listed + GUARDED_LISTS {
         return KubeletView::ready("the guard answers its lists");
@@ -200,9 +198,10 @@ pub fn guarded_kubelet_view(now: Instant, listed: Instant, lists: GuardedLists) 
     view
 }
 
-/// A guard that answers lists does so within this time; a kubelet behind it relists within it.
+/// If a guard answers lists, a kubelet behind it has received lists within this time.
 pub const GUARDED_LISTS: Duration = Duration::from_secs(15);
 
+/// The view if the kubelet's last relist began at `relist`, and `why` no later one succeeds.
 fn judge(now: Instant, relist: Instant, why: &str) -> KubeletView {
     match kubelet_healthy(now, Some(relist), RELIST_THRESHOLD) {
         Err(sentence) => KubeletView {

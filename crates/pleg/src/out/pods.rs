@@ -1,30 +1,4 @@
 //! A pod as `pleg pods` shows it and `/v1/pods` serves it.
-//!
-//! ```
-//! use std::time::Duration;
-//!
-//! use pleg::model::status::PodStatus;
-//! use pleg::out::pods::PodReport;
-//!
-//! # #[tokio::main(flavor = "current_thread", start_paused = true)]
-//! # async fn main() -> Result<(), pleg::out::cache::Stopped> {
-//! let sim = sim::Sim::new();
-//! sim.run("web-0", &["app"]);
-//! # let environment = pleg::Environment { endpoint: "sim".into(), clock: sim.clock(), observer: std::sync::Arc::new(pleg::NoObserver), ids: pleg::no_ids(), kernel: None };
-//! # let pleg = pleg::Pleg::start(std::sync::Arc::new(sim.clone()), pleg::Config::default(), environment);
-//! tokio::time::sleep(Duration::from_secs(1)).await;
-//!
-//! let entry = &pleg.cache().all()[0];
-//! let report = PodReport {
-//!     status: PodStatus::clone(&entry.status),
-//!     as_of: entry.as_of.map(|as_of| as_of.wall),
-//!     error: entry.error.as_ref().map(|error| error.to_string()),
-//!     static_pod: None,
-//! };
-//! assert!(report.as_of.is_some());
-//! # Ok(())
-//! # }
-//! ```
 
 use serde::{Deserialize, Serialize};
 

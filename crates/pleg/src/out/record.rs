@@ -79,19 +79,15 @@ pub(crate) fn events_of(
     let Some(listed) = commit.after.as_ref().or(commit.before.as_ref()) else {
         return Vec::new();
     };
-    // What the first pass finds existed before.
-    let was_known = |id: Option<&Id>| match (&commit.before, id) {
-        (Some(before), Some(id)) => before.names(id),
-        (Some(_), None) => true,
-        (None, _) => false,
+    // What the first pass shows for the first time existed already.
+    let was_known = |id: Option<&Id>| {
+        let before = commit.before.as_ref();
+        before.is_some_and(|before| id.is_none_or(|id| before.names(id)))
     };
     let event = |event_type, change: Option<&Change>| {
         let id = change.map(|change| &change.id);
-        let versions = [&commit.after, &commit.before];
-        let name = id.and_then(|id| {
-            let mut listed = versions.into_iter().flatten();
-            listed.find_map(|pod| pod.container_name(id))
-        });
+        let mut versions = [&commit.after, &commit.before].into_iter().flatten();
+        let name = id.and_then(|id| versions.find_map(|pod| pod.container_name(id)));
         // A removed container's exit code was reported with its exit.
         let found = id
             .filter(|_| event_type == EventType::ContainerDied)
@@ -109,11 +105,10 @@ pub(crate) fn events_of(
             source: commit.source,
         }
     };
-    let mut events: Vec<Event> = commit
-        .changes
-        .iter()
-        .filter_map(|change| event_type(change.happening).map(|kind| event(kind, Some(change))))
-        .collect();
+    let changes = commit.changes.iter();
+    let events = changes
+        .filter_map(|change| event_type(change.happening).map(|kind| event(kind, Some(change))));
+    let mut events: Vec<Event> = events.collect();
     if events.is_empty() && commit.reinspected {
         events.push(event(EventType::PodSync, None));
     }
@@ -122,7 +117,6 @@ pub(crate) fn events_of(
 
 /// The events that describe a pod's present state to a new subscriber.
 pub(crate) fn present_events(status: &PodStatus, time: WallTime) -> Vec<Event> {
-    let first_sight = |state: State| happenings(State::Gone, state).first().copied();
     let event = |id: &Id, subject, event_type| {
         let found = status.container(id);
         let died = found.filter(|_| event_type == EventType::ContainerDied);
@@ -139,19 +133,14 @@ pub(crate) fn present_events(status: &PodStatus, time: WallTime) -> Vec<Event> {
             source: Source::Relist,
         }
     };
-    let containers = status
-        .containers
-        .iter()
-        .map(|container| (&container.id, Subject::Container, container.state.into()));
-    let sandboxes = status
-        .sandboxes
-        .iter()
-        .map(|sandbox| (&sandbox.id, Subject::Sandbox, sandbox.state.into()));
-    containers
-        .chain(sandboxes)
-        .filter_map(|(id, subject, state)| {
-            let event_type = event_type(first_sight(state)?)?;
-            Some(event(id, subject, event_type))
-        })
-        .collect()
+    let containers = status.containers.iter();
+    let containers = containers.map(|it| (&it.id, Subject::Container, it.state.into()));
+    let sandboxes = status.sandboxes.iter();
+    let sandboxes = sandboxes.map(|it| (&it.id, Subject::Sandbox, it.state.into()));
+    let all = containers.chain(sandboxes);
+    all.filter_map(|(id, subject, state)| {
+        let event_type = event_type(*happenings(State::Gone, state).first()?)?;
+        Some(event(id, subject, event_type))
+    })
+    .collect()
 }

@@ -7,8 +7,8 @@
 //! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let sim = sim::Sim::new();
 //! sim.run("web-0", &["app"]);
-//! # let environment = pleg::Environment { endpoint: "sim".into(), clock: sim.clock(), observer: std::sync::Arc::new(pleg::NoObserver), ids: pleg::no_ids(), kernel: None };
-//! # let pleg = pleg::Pleg::start(std::sync::Arc::new(sim.clone()), pleg::Config::default(), environment);
+//! # let environment = pleg::Environment::new("sim", sim.clock());
+//! # let pleg = pleg::Pleg::start(std::sync::Arc::new(sim.clone()), Default::default(), environment);
 //! tokio::time::sleep(Duration::from_secs(1)).await;
 //!
 //! let report = serde_json::to_value(pleg.status().await?)?;
@@ -49,7 +49,7 @@ pub struct StatusReport {
     pub blind: Vec<Blind>,
     /// All outstanding calls.
     pub in_flight: Vec<InFlight>,
-    /// The status calls during which the connection was lost, as long as their answers are needed. One
+    /// The status calls during which the connection was lost, for as long as their answers are needed. One
     /// of them may crash the runtime again.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub suspects: Vec<SuspectCall>,
@@ -118,7 +118,7 @@ impl StatusReport {
 pub struct Finding {
     /// The id of the cause, for `pleg explain`.
     pub cause: String,
-    /// One sentence with names.
+    /// One sentence that names the culprit, if there is one.
     pub sentence: String,
     /// The confidence: `low`, `medium`, `high` or `certain`.
     pub confidence: String,
@@ -166,21 +166,16 @@ pub struct GuardStatus {
     /// Its mode.
     pub mode: GuardMode,
     /// The endpoint that it serves: a kubelet's, in place of the runtime's.
-    #[serde(default)]
     pub socket: Option<String>,
-    /// Whether there is a guard that does not respond: the other fields are from before.
-    #[serde(default)]
+    /// Whether there is a guard that does not respond: then the other fields are from its last response.
     pub unresponsive: bool,
     /// Whether it is guarding: answering lists in place of the runtime now.
     pub guarding: bool,
     /// Whether the runtime is unresponsive, so that no id can be confirmed.
-    #[serde(default)]
     pub runtime_silent: bool,
     /// Whether lists are overdue, and the guard has neither answered nor refused one yet.
-    #[serde(default)]
     pub waiting: bool,
     /// Whether the last requested list was refused, because not every id in it is confirmed.
-    #[serde(default)]
     pub refusing: bool,
     /// Whether a fault outlasted the limit: everything passes.
     pub limit_reached: bool,
@@ -218,8 +213,8 @@ impl GuardStatus {
     }
 }
 
-/// An entry of a list that the guard would have given, which does not lie between two lists of
-/// the runtime.
+/// An entry of a list with which the guard would have answered, in a state that the runtime showed neither
+/// before nor afterwards.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Difference {
@@ -265,13 +260,13 @@ pub struct RelistStatus {
     pub period_seconds: f64,
     /// How long the last one took, inspections included.
     pub last_duration_seconds: Option<f64>,
-    /// `list`, or `sweep` for one by id.
+    /// Whether it was a relist or a sweep.
     pub last_kind: Option<PassKind>,
     /// Why the last attempt to list failed, if it did.
     pub last_failure: Option<CallError>,
     /// Whether sweeps replace a list that is unavailable.
     pub sweeping: bool,
-    /// The progress of the pass under way, if there is one.
+    /// The progress of the current pass, if there is one.
     #[serde(default)]
     pub progress: Option<Progress>,
 }
@@ -318,7 +313,7 @@ pub struct StreamStatus {
     pub events: u64,
     /// How many changes a relist found that no event had announced.
     pub missed: u64,
-    /// How often it was opened again.
+    /// How often it was reopened.
     pub reconnects: u64,
 }
 

@@ -20,8 +20,8 @@
 //! # async fn main() -> Result<(), pleg::out::cache::Stopped> {
 //! let sim = sim::Sim::new();
 //! sim.run("web-0", &["app"]);
-//! # let environment = pleg::Environment { endpoint: "sim".into(), clock: sim.clock(), observer: std::sync::Arc::new(pleg::NoObserver), ids: pleg::no_ids(), kernel: None };
-//! # let pleg = pleg::Pleg::start(std::sync::Arc::new(sim.clone()), pleg::Config::default(), environment);
+//! # let environment = pleg::Environment::new("sim", sim.clock());
+//! # let pleg = pleg::Pleg::start(std::sync::Arc::new(sim.clone()), Default::default(), environment);
 //! tokio::time::sleep(Duration::from_secs(1)).await;
 //!
 //! let mut records = pleg.subscribe().await?;
@@ -48,11 +48,11 @@ use crate::model::wall_time::WallClock;
 use crate::out::cache::Cache;
 use crate::out::record::{Record, present_events};
 
-/// How many records a subscriber may be behind; the kubelet's channel holds as many.
-pub const QUEUE: usize = 1000;
+/// How many records a subscriber may be behind: as many as the kubelet's channel holds.
+const MAX_QUEUED_RECORDS: usize = 1000;
 
-/// A gap with more pods than this does not name them: the subscriber must read all pods again.
-pub const MAX_PODS_IN_GAP: usize = 256;
+/// A gap with more pods than this does not name them: the present state of every pod follows.
+const MAX_PODS_IN_GAP: usize = 256;
 
 /// Keeps the generator running for as long as it is held.
 pub(crate) type Lifeline = Box<dyn Any + Send + Sync>;
@@ -76,33 +76,24 @@ struct Queue {
     closed: bool,
 }
 
+/// Merged events.
 #[derive(Default)]
 struct Gap {
     conflated: u64,
-    pods: Changed,
+    /// Their pods, at most one more than are named.
+    pods: BTreeSet<PodUid>,
 }
 
-/// The pods of merged events.
-enum Changed {
-    These(BTreeSet<PodUid>),
-    /// Too many to name.
-    All,
-}
-
-impl Default for Changed {
-    fn default() -> Self {
-        Self::These(BTreeSet::new())
-    }
-}
-
-impl Changed {
+impl Gap {
     fn add(&mut self, uid: PodUid) {
-        if let Self::These(pods) = self {
-            pods.insert(uid);
-            if pods.len() > MAX_PODS_IN_GAP {
-                *self = Self::All;
-            }
+        self.conflated += 1;
+        if !self.has_too_many_pods() {
+            self.pods.insert(uid);
         }
+    }
+
+    fn has_too_many_pods(&self) -> bool {
+        self.pods.len() > MAX_PODS_IN_GAP
     }
 }
 
@@ -118,17 +109,18 @@ pub struct Subscription {
     shared: Arc<Shared>,
     cache: Cache,
     clock: WallClock,
-    /// Pods whose present state is delivered before anything else, as events that are made when they are
-    /// read.
+    /// The pods whose present state is delivered before anything else. Their events are made one pod at a
+    /// time.
     present: VecDeque<Arc<PodStatus>>,
-    /// The remaining events of the current one.
+    /// The remaining events of the pod that is being delivered.
     events: VecDeque<Event>,
-    /// What is delivered after that, and before the queue.
+    /// What is delivered after these pods, and before the queue.
     first: VecDeque<Record>,
 }
 
 impl Subscribers {
-    /// Adds a subscriber. It receives the state in the cache, then `then`, then what is published.
+    /// Adds a subscriber. It receives the state in the cache, then the records in `then`, then what is
+    /// published. `lifeline` is held until the subscription ends.
     pub(crate) fn subscribe(
         &mut self,
         lifeline: Lifeline,
@@ -176,32 +168,30 @@ impl Drop for Subscribers {
 }
 
 impl Queue {
+    /// Adds a record, and returns the number of events that were merged for it.
     fn push(&mut self, record: Record) -> u64 {
-        // Only the newest health counts: each one names everything that is stuck.
+        // Only the newest health counts: each report names everything that is stuck.
         if matches!(record, Record::Health(_)) {
             self.records
                 .retain(|record| !matches!(record, Record::Health(_)));
         }
-        let conflated = if self.records.len() >= QUEUE {
-            self.conflate()
-        } else {
-            0
+        let conflated = match self.records.len() < MAX_QUEUED_RECORDS {
+            true => 0,
+            false => self.conflate(),
         };
         self.records.push_back(record);
         conflated
     }
 
-    /// Turns the queued events into a gap. Of other records the newest of each kind is kept.
+    /// Turns the queued events into a gap, and returns their number. Of other records, the newest of each
+    /// kind is kept.
     fn conflate(&mut self) -> u64 {
         let gap = self.gap.get_or_insert_default();
         let before = gap.conflated;
         let (mut synced, mut health) = (None, None);
         for record in self.records.drain(..) {
             match record {
-                Record::Event(event) => {
-                    gap.conflated += 1;
-                    gap.pods.add(event.pod.uid);
-                }
+                Record::Event(event) => gap.add(event.pod.uid),
                 Record::Synced { .. } => synced = Some(record),
                 Record::Health(_) => health = Some(record),
                 // Gaps are made when a queue is read, and never queued.
@@ -233,11 +223,9 @@ impl Subscription {
             }
             {
                 let mut queue = self.shared.lock();
-                if let Some(record) = queue.records.pop_front() {
-                    return Some(record);
-                }
-                if queue.closed {
-                    return None;
+                let record = queue.records.pop_front();
+                if record.is_some() || queue.closed {
+                    return record;
                 }
             }
             self.shared.arrived.notified().await;
@@ -247,10 +235,8 @@ impl Subscription {
     /// The gap, if there is one; the present state of its pods is delivered next.
     fn take_gap(&mut self) -> Option<Record> {
         let gap = self.shared.lock().gap.take()?;
-        let (pods, all) = match gap.pods {
-            Changed::These(pods) => (pods, false),
-            Changed::All => (BTreeSet::new(), true),
-        };
+        let all = gap.has_too_many_pods();
+        let pods = if all { BTreeSet::new() } else { gap.pods };
         self.present = match all {
             true => self.cache.all_reported(),
             false => pods

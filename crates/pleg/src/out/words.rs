@@ -1,4 +1,4 @@
-//! Numbers as sentences have them.
+//! Counts in sentences.
 
 /// `1 pod`, `2 pods`, `3 processes`, `4 entries`.
 pub fn counted(count: usize, noun: &str) -> String {
@@ -16,7 +16,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_of_a_kind_is_singular() {
+    fn one_is_singular() {
         assert_eq!(counted(0, "pod"), "0 pods");
         assert_eq!(counted(1, "process"), "1 process");
         assert_eq!(counted(2, "process"), "2 processes");

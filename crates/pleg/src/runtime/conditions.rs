@@ -2,6 +2,7 @@
 
 use cri::v1;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 /// The answer of a verbose `Status`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -22,41 +23,10 @@ pub struct Condition {
     pub kind: String,
     /// Whether it is true.
     pub met: bool,
-    /// The runtime's reason, in one word.
+    /// The runtime's reason, as one word.
     pub reason: String,
     /// The runtime's sentence.
     pub message: String,
-}
-
-/// The part of containerd's `cniconfig` that names plugins.
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "PascalCase", default)]
-struct CniConfig {
-    networks: Option<Vec<Network>>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "PascalCase", default)]
-struct Network {
-    config: Option<NetworkConfig>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "PascalCase", default)]
-struct NetworkConfig {
-    plugins: Option<Vec<Plugin>>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(rename_all = "PascalCase", default)]
-struct Plugin {
-    network: Option<PluginNetwork>,
-}
-
-#[derive(Default, Deserialize)]
-#[serde(default)]
-struct PluginNetwork {
-    r#type: String,
 }
 
 impl From<v1::StatusResponse> for Conditions {
@@ -73,18 +43,21 @@ impl From<v1::StatusResponse> for Conditions {
                     message: condition.message,
                 })
                 .collect(),
-            network_plugins: config.map(plugins).unwrap_or_default(),
+            network_plugins: config.as_ref().map(plugins).unwrap_or_default(),
         }
     }
 }
 
-fn plugins(config: CniConfig) -> Vec<String> {
-    let networks = config.networks.into_iter().flatten();
-    let configs = networks.filter_map(|network| network.config);
-    let plugins = configs.flat_map(|config| config.plugins.unwrap_or_default());
-    let types = plugins.filter_map(|plugin| plugin.network);
-    let types = types.map(|network| network.r#type);
-    types.filter(|name| !name.is_empty()).collect()
+/// The types of the plugins in containerd's `cniconfig`.
+fn plugins(config: &Value) -> Vec<String> {
+    let networks = config["Networks"].as_array().into_iter().flatten();
+    networks
+        .filter_map(|network| network["Config"]["Plugins"].as_array())
+        .flatten()
+        .filter_map(|plugin| plugin["Network"]["type"].as_str())
+        .filter(|name| !name.is_empty())
+        .map(str::to_owned)
+        .collect()
 }
 
 #[cfg(test)]
@@ -103,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn a_configuration_that_is_none_names_no_plugin() {
+    fn an_invalid_configuration_names_no_plugin() {
         for text in ["", "{", "[]", r#"{"Networks":null}"#] {
             let info = [("cniconfig".to_owned(), text.to_owned())].into();
             let answer = v1::StatusResponse { status: None, info };

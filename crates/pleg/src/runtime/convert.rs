@@ -13,8 +13,9 @@ use crate::model::wall_time::WallTime;
 use crate::runtime::names::Names;
 use crate::runtime::{Announced, AnnouncedSandbox, CallError};
 
-/// Ids have 64 characters, and names of Kubernetes objects at most 253.
-const LONGEST_ANNOUNCED: usize = 1024;
+/// The longest id or name in an event, in bytes. Ids have 64 characters, and names of Kubernetes objects
+/// at most 253.
+const MAX_ANNOUNCED_LENGTH: usize = 1024;
 
 const POD_UID: &str = "io.kubernetes.pod.uid";
 const POD_NAMESPACE: &str = "io.kubernetes.pod.namespace";
@@ -40,7 +41,7 @@ fn sandbox_state(number: i32) -> SandboxState {
 
 pub(super) fn sandbox_row(names: &Names, listed: &lean::Sandbox<'_>) -> ListedSandbox {
     ListedSandbox {
-        id: names.one(listed.id).into(),
+        id: names.intern(listed.id).into(),
         pod: listed
             .metadata
             .map(|metadata| pod_ref(names, metadata.uid, metadata.namespace, metadata.name)),
@@ -52,19 +53,19 @@ pub(super) fn sandbox_row(names: &Names, listed: &lean::Sandbox<'_>) -> ListedSa
 
 fn pod_ref(names: &Names, uid: &str, namespace: &str, name: &str) -> PodRef {
     PodRef {
-        uid: names.one(uid).into(),
-        namespace: names.one(namespace),
-        name: names.one(name),
+        uid: names.intern(uid).into(),
+        namespace: names.intern(namespace),
+        name: names.intern(name),
     }
 }
 
 pub(super) fn container_row(names: &Names, listed: &lean::Container<'_>) -> ListedContainer {
     ListedContainer {
         id: listed.id.into(),
-        sandbox_id: names.one(listed.sandbox_id).into(),
+        sandbox_id: names.intern(listed.sandbox_id).into(),
         // Unreadable labels count as absent: the sandbox may still name the pod.
         pod: pod_of_labels(names, listed.labels().unwrap_or_default()),
-        name: names.one(listed.name),
+        name: names.intern(listed.name),
         state: container_state(listed.state),
         attempt: listed.attempt,
         created_at: WallTime::from_unix_nanos(listed.created_at),
@@ -98,26 +99,23 @@ pub(super) fn sandbox_status(
     if container.is_some_and(|name| name != dockerd::SANDBOX) {
         return Err(CallError::NotFound("it is a container's id".into()));
     }
-    let containers = answer.containers_statuses.into_iter();
     let network = status.network.unwrap_or_default();
     let ips = std::iter::once(network.ip)
         .chain(network.additional_ips.into_iter().map(|ip| ip.ip))
         .filter_map(|ip| ip.parse::<IpAddr>().ok());
-    let attempt = status
-        .metadata
-        .as_ref()
-        .map_or(0, |metadata| metadata.attempt);
+    let metadata = status.metadata.as_ref();
     Ok(SandboxStatus {
         id: status.id.into(),
         state: sandbox_state(status.state),
-        attempt,
+        attempt: metadata.map_or(0, |metadata| metadata.attempt),
         created_at: WallTime::from_unix_nanos(status.created_at),
         ips: ips.collect(),
-        containers: containers
+        containers: answer
+            .containers_statuses
+            .into_iter()
             .map(|container| status_of(names, container))
             .collect(),
-        pod: status
-            .metadata
+        pod: metadata
             .map(|metadata| pod_ref(names, &metadata.uid, &metadata.namespace, &metadata.name))
             .map(Box::new),
     })
@@ -141,33 +139,29 @@ fn status_of(names: &Names, status: v1::ContainerStatus) -> ContainerStatus {
     let metadata = status.metadata.unwrap_or_default();
     let state = container_state(status.state);
     let labels = status.labels.iter();
+    let labels = labels.map(|(key, value)| (key.as_str(), value.as_str()));
     ContainerStatus {
         id: status.id.into(),
-        name: names.one(&metadata.name),
+        name: names.intern(&metadata.name),
         state,
         attempt: metadata.attempt,
         exit_code: (state == ContainerState::Exited).then_some(status.exit_code),
-        reason: (!status.reason.is_empty()).then(|| names.one(&status.reason)),
+        reason: (!status.reason.is_empty()).then(|| names.intern(&status.reason)),
         created_at: WallTime::from_unix_nanos(status.created_at),
         started_at: WallTime::from_unix_nanos(status.started_at),
         finished_at: WallTime::from_unix_nanos(status.finished_at),
-        image: names.one(&status.image.unwrap_or_default().image),
-        pod: pod_of_labels(
-            names,
-            labels.map(|(key, value)| (key.as_str(), value.as_str())),
-        )
-        .map(Box::new),
+        image: names.intern(&status.image.unwrap_or_default().image),
+        pod: pod_of_labels(names, labels).map(Box::new),
     }
 }
 
-/// An event without a sandbox status has only the id. Nothing longer than an id or a name is kept.
+/// An event without a sandbox status has only the id. An event with a text that is too long for an id or
+/// a name is ignored.
 pub(super) fn announced(event: v1::ContainerEventResponse) -> Option<Announced> {
     let is_removal = event.container_event_type() == v1::ContainerEventType::ContainerDeletedEvent;
     let status = event.pod_sandbox_status;
     let sandbox = status.and_then(|status| {
-        let metadata = status
-            .metadata
-            .filter(|metadata| !metadata.uid.is_empty())?;
+        let metadata = status.metadata.filter(|pod| !pod.uid.is_empty())?;
         Some(AnnouncedSandbox {
             id: status.id.into(),
             pod: PodRef {
@@ -187,15 +181,13 @@ pub(super) fn announced(event: v1::ContainerEventResponse) -> Option<Announced> 
         let AnnouncedSandbox { id, pod } = sandbox;
         [id.as_str(), pod.uid.as_str(), &pod.namespace, &pod.name]
     });
-    let longest = of_sandbox
-        .chain([announced.id.as_str()])
-        .map(str::len)
-        .max();
-    (longest <= Some(LONGEST_ANNOUNCED)).then_some(announced)
+    let lengths = of_sandbox.chain([announced.id.as_str()]).map(str::len);
+    let longest = lengths.max();
+    (longest <= Some(MAX_ANNOUNCED_LENGTH)).then_some(announced)
 }
 
-/// The part of the verbose answer that is read. The answer also holds the container's environment, which
-/// is never read.
+/// The part of a verbose `ContainerStatus` that is read. The answer also contains the container's
+/// environment, which is never read.
 #[derive(Deserialize)]
 struct Process {
     pid: Option<u32>,

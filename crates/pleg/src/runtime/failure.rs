@@ -2,6 +2,7 @@
 
 use std::error::Error;
 use std::io;
+use std::iter::successors;
 use std::sync::Arc;
 
 use cri::dockerd;
@@ -22,7 +23,7 @@ pub enum CallError {
     /// The runtime does not have this method.
     #[error("not implemented by the runtime: {0}")]
     Unimplemented(Arc<str>),
-    /// The answer exceeds the receive limit; the runtime's sentence holds both figures.
+    /// The answer exceeds the receive limit; holds a sentence with both sizes.
     #[error("the answer is larger than the receive limit: {0}")]
     TooLarge(Arc<str>),
     /// The answer is not valid CRI.
@@ -31,7 +32,7 @@ pub enum CallError {
     /// The runtime refused; holds the gRPC code and the runtime's sentence.
     #[error("the runtime answered {0}")]
     Refused(Arc<str>),
-    /// It is withheld: the connection was lost each time it was sent alone.
+    /// The call is withheld: the connection was lost each time it was sent alone.
     #[error("the connection to the runtime is lost each time this is called")]
     Withheld,
 }
@@ -74,7 +75,7 @@ impl CallError {
         Self::Unavailable(Unreachable { cause, message })
     }
 
-    /// Whether no process listens on the socket.
+    /// The error if no process listens on the socket.
     pub fn connection_refused() -> Self {
         Self::unavailable(NoConnection::Refused, "connection refused")
     }
@@ -83,14 +84,10 @@ impl CallError {
 impl NoConnection {
     /// The cause behind a status of the transport.
     fn behind(status: &Status) -> Self {
-        match behind::<io::Error>(status) {
-            Some(error) => Self::of(error),
-            // There was a connection, and HTTP/2 ended it.
-            None => Self::Lost,
-        }
-    }
-
-    fn of(error: &io::Error) -> Self {
+        // Without an error of the system, there was a connection, and HTTP/2 ended it.
+        let Some(error) = behind::<io::Error>(status) else {
+            return Self::Lost;
+        };
         match error.kind() {
             io::ErrorKind::NotFound => Self::NoSocket,
             io::ErrorKind::ConnectionRefused => Self::Refused,
@@ -107,16 +104,14 @@ impl NoConnection {
     }
 }
 
+/// The errors that caused a status, the innermost one last.
+fn causes(status: &Status) -> impl Iterator<Item = &(dyn Error + 'static)> {
+    successors(status.source(), |error| (*error).source())
+}
+
 /// The error of this type behind a status.
 fn behind<E: Error + 'static>(status: &Status) -> Option<&E> {
-    let mut source = status.source();
-    while let Some(error) = source {
-        if let Some(error) = error.downcast_ref() {
-            return Some(error);
-        }
-        source = error.source();
-    }
-    None
+    causes(status).find_map(|error| error.downcast_ref())
 }
 
 /// Whether the runtime ended only this call (`RST_STREAM`): the connection continues.
@@ -132,7 +127,8 @@ impl From<Malformed> for CallError {
 
 impl From<Status> for CallError {
     fn from(status: Status) -> Self {
-        // Runtimes quote requests, registries and mounts, and the message is shown and saved.
+        // Runtimes quote requests, registries and mounts, which may contain credentials. The message is
+        // shown and saved.
         let message: Arc<str> = pleg_text::redacted(message(&status)).into();
         match status.code() {
             Code::NotFound => Self::NotFound(message),
@@ -158,12 +154,7 @@ impl From<Status> for CallError {
 
 /// The innermost cause, such as "No such file or directory", in place of tonic's "transport error".
 fn message(status: &Status) -> String {
-    let mut source = status.source();
-    let mut innermost = None;
-    while let Some(error) = source {
-        innermost = Some(error.to_string());
-        source = error.source();
-    }
+    let innermost = causes(status).last().map(ToString::to_string);
     let text = innermost.unwrap_or_else(|| status.message().to_owned());
     // "No such file or directory (os error 2)" -> "no such file or directory"
     let text = text.split(" (os error").next().unwrap_or(&text);
@@ -182,9 +173,9 @@ mod tests {
 
     #[test]
     fn the_message_of_a_runtime_holds_no_credential() {
-        let said = "failed to mount: -o username=bob,password=hunter2 //nas/share";
+        let sent = "failed to mount: -o username=bob,password=hunter2 //nas/share";
         for code in [Code::NotFound, Code::Unknown, Code::Unavailable] {
-            let error = CallError::from(Status::new(code, said)).to_string();
+            let error = CallError::from(Status::new(code, sent)).to_string();
             assert!(!error.contains("hunter2"), "{error}");
             assert!(error.contains("password=[redacted] //nas/share"), "{error}");
         }

@@ -36,8 +36,8 @@ pub const MAX_MESSAGE_SIZE: usize = 16 << 20;
 #[derive(Debug)]
 pub struct GrpcRuntime {
     client: Client,
-    speaks_only_v1alpha2: AtomicBool,
-    asks_for_v1: bool,
+    uses_v1alpha2: AtomicBool,
+    tries_v1: bool,
     sandboxes: List<ListedSandbox>,
     containers: List<ListedContainer>,
     names: Names,
@@ -51,7 +51,7 @@ impl GrpcRuntime {
         Self::on(Client::new(endpoint, max_message_size))
     }
 
-    /// The same, on connections that the caller makes, with this metadata (a name and a value) in each
+    /// A runtime behind connections that `connect` makes, with this metadata (a name and a value) in each
     /// call.
     pub fn via(
         connect: Connect,
@@ -64,19 +64,19 @@ impl GrpcRuntime {
     fn on(client: Client) -> Self {
         Self {
             client,
-            speaks_only_v1alpha2: AtomicBool::new(false),
-            asks_for_v1: true,
+            uses_v1alpha2: AtomicBool::new(false),
+            tries_v1: true,
             sandboxes: List::new(Rpc::ListPodSandbox, Rpc::StreamPodSandboxes),
             containers: List::new(Rpc::ListContainers, Rpc::StreamContainers),
             names: Names::default(),
         }
     }
 
-    /// The same in v1alpha2, although the runtime may know v1.
+    /// The runtime at `endpoint`, always in v1alpha2, even if it serves v1.
     pub fn in_v1alpha2(endpoint: &Endpoint, max_message_size: usize) -> Self {
         Self {
-            asks_for_v1: false,
-            speaks_only_v1alpha2: AtomicBool::new(true),
+            tries_v1: false,
+            uses_v1alpha2: AtomicBool::new(true),
             ..Self::new(endpoint, max_message_size)
         }
     }
@@ -90,21 +90,21 @@ impl GrpcRuntime {
         Ok(answer.into())
     }
 
-    /// Makes a call whose request has no field that must be set, and drops the answer: whether the
-    /// runtime answers it at all.
+    /// Sends a call whose request has no field that must be set, and drops the answer, to learn whether
+    /// the runtime answers it.
     pub async fn answers(&self, rpc: Rpc) -> Result<(), CallError> {
         Ok(self.client.unary(self.api(), rpc, ()).await?)
     }
 
     fn api(&self) -> ApiVersion {
-        if self.speaks_only_v1alpha2.load(Ordering::Relaxed) {
-            ApiVersion::V1Alpha2
-        } else {
-            ApiVersion::V1
+        match self.uses_v1alpha2.load(Ordering::Relaxed) {
+            true => ApiVersion::V1Alpha2,
+            false => ApiVersion::V1,
         }
     }
 
-    async fn settle_version(&self) -> Result<(ApiVersion, v1::VersionResponse), CallError> {
+    /// The first API version in which the runtime serves `Version`, and the answer.
+    async fn negotiate(&self) -> Result<(ApiVersion, v1::VersionResponse), CallError> {
         let why = match self.version_in(ApiVersion::V1).await {
             Err(CallError::Unimplemented(why)) => why,
             answer => return Ok((ApiVersion::V1, answer?)),
@@ -116,41 +116,33 @@ impl GrpcRuntime {
         }
     }
 
-    fn speak(&self, api: ApiVersion) {
+    fn set_api(&self, api: ApiVersion) {
         let is_old = api == ApiVersion::V1Alpha2;
-        self.speaks_only_v1alpha2.store(is_old, Ordering::Relaxed);
+        self.uses_v1alpha2.store(is_old, Ordering::Relaxed);
     }
 
-    /// Requests a list. If only the other API version serves it, that version is used from the next call
-    /// on: the runtime is another one since, and its `Version` may be stuck.
+    /// Requests a list. If the runtime serves it only in the other API version, that version is used from
+    /// the next call on: the runtime was replaced by another one, whose `Version` may be stuck.
     async fn request_list<Row>(
         &self,
         list: &List<Row>,
         mut each: impl FnMut(&[u8]) -> Result<(), Malformed>,
     ) -> Result<usize, CallError> {
         let api = self.api();
-        let answer = list.ask(&self.client, api, &mut each).await;
-        if self.asks_for_v1 && matches!(answer, Err(CallError::Unimplemented(_))) {
+        let answer = list.request(&self.client, api, &mut each).await;
+        if self.tries_v1 && matches!(answer, Err(CallError::Unimplemented(_))) {
             let other = match api {
                 ApiVersion::V1 => ApiVersion::V1Alpha2,
                 ApiVersion::V1Alpha2 => ApiVersion::V1,
             };
-            // A refusal, for example by a proxy, does not show that the version is served.
-            let is_served = match list.ask(&self.client, other, each).await {
-                Ok(_) | Err(CallError::TooLarge(_) | CallError::Malformed(_)) => true,
-                Err(
-                    CallError::Unavailable(_)
-                    | CallError::NotFound(_)
-                    | CallError::Unimplemented(_)
-                    | CallError::Refused(_)
-                    | CallError::Withheld,
-                ) => false,
-            };
-            if is_served {
-                self.speak(other);
+            // Other errors, for example of a proxy, do not show that the version is served.
+            if let Ok(_) | Err(CallError::TooLarge(_) | CallError::Malformed(_)) =
+                list.request(&self.client, other, each).await
+            {
+                self.set_api(other);
             }
         }
-        // The call fails, so that `Version` is requested.
+        // The call fails even so, because `Version` is requested after a failure.
         answer
     }
 
@@ -177,22 +169,21 @@ impl GrpcRuntime {
         let request = v1::VersionRequest {
             version: "0.1.0".to_owned(),
         };
-        let answer = self.client.unary(api, Rpc::Version, request).await?;
-        Ok(answer)
+        Ok(self.client.unary(api, Rpc::Version, request).await?)
     }
 }
 
 impl Runtime for GrpcRuntime {
     /// Also decides the API version: v1, or v1alpha2 if the runtime does not know v1.
     async fn version(&self) -> Result<RuntimeVersion, CallError> {
-        let (api, answer) = match self.asks_for_v1 {
-            true => self.settle_version().await?,
+        let (api, answer) = match self.tries_v1 {
+            true => self.negotiate().await?,
             false => (
                 ApiVersion::V1Alpha2,
                 self.version_in(ApiVersion::V1Alpha2).await?,
             ),
         };
-        self.speak(api);
+        self.set_api(api);
         self.sandboxes.forget_way();
         self.containers.forget_way();
         Ok(RuntimeVersion {

@@ -6,7 +6,7 @@
 //!     \---- fails, with the size error ----/
 //! ```
 
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 
 use cri::fields::Malformed;
 use cri::{ApiVersion, Client, Rpc, v1};
@@ -14,6 +14,7 @@ use cri::{ApiVersion, Client, Rpc, v1};
 use super::rows::{Reading, Rows};
 use super::{CallError, Listing};
 
+/// A list: its two methods, which of them is used, and the rows of the last answer.
 #[derive(Debug)]
 pub(super) struct List<Row> {
     whole: Rpc,
@@ -43,7 +44,7 @@ impl<Row> List<Row> {
         }
     }
 
-    /// Notes that the runtime may be another one.
+    /// Forgets which way works, because the runtime may be another one.
     pub(super) fn forget_way(&self) {
         self.set_way(Way::Whole);
     }
@@ -56,13 +57,16 @@ impl<Row> List<Row> {
 
     /// Keeps the rows, and returns them.
     pub(super) fn keep(&self, rows: Rows<Row>, bytes: usize) -> Listing<Row> {
-        let all: Arc<_> = rows.all();
+        let listing = Listing {
+            rows: rows.all(),
+            bytes,
+        };
         *self.rows.lock().expect("no panic while it is held") = rows;
-        Listing { rows: all, bytes }
+        listing
     }
 
     /// Requests the list; returns its size in bytes.
-    pub(super) async fn ask(
+    pub(super) async fn request(
         &self,
         client: &Client,
         api: ApiVersion,
@@ -80,25 +84,19 @@ impl<Row> List<Row> {
                 answer => return answer,
             }
         };
-        let answer = client
-            .streamed_list(api, self.streamed, request(), each)
-            .await;
-        match (answer.map_err(CallError::from), too_large) {
+        let answer = client.streamed_list(api, self.streamed, request(), each);
+        let answer = answer.await.map_err(CallError::from);
+        match (&answer, too_large) {
+            (Ok(_), _) => self.set_way(Way::Streamed),
             (Err(CallError::Unimplemented(_)), Some(too_large)) => {
                 self.set_way(Way::OnlyWhole);
-                Err(too_large)
+                return Err(too_large);
             }
-            (Ok(bytes), _) => {
-                self.set_way(Way::Streamed);
-                Ok(bytes)
-            }
-            // Another runtime has taken its place.
-            (Err(error @ CallError::Unimplemented(_)), None) => {
-                self.set_way(Way::Whole);
-                Err(error)
-            }
-            (error, _) => error,
+            // The runtime has been replaced by another one.
+            (Err(CallError::Unimplemented(_)), None) => self.set_way(Way::Whole),
+            (Err(_), _) => {}
         }
+        answer
     }
 
     fn set_way(&self, way: Way) {

@@ -126,11 +126,11 @@ pub trait Runtime: Send + Sync + 'static {
 }
 
 /// The status, if it is of the requested id; any other status is an error.
-pub fn of_the_requested<S: Status>(asked: &Id, status: S) -> Result<S, CallError> {
+pub fn of_the_requested<S: Status>(requested: &Id, status: S) -> Result<S, CallError> {
     let received = status.id();
-    if received == asked {
+    if received == requested {
         return Ok(status);
     }
-    let text = format!("requested the status of {asked}, received that of {received}");
+    let text = format!("requested the status of {requested}, received that of {received}");
     Err(CallError::Malformed(text.into()))
 }

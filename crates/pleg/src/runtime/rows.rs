@@ -14,7 +14,7 @@ pub(super) struct Rows<Row> {
     all: Arc<[Arc<Row>]>,
     /// The fingerprint of each.
     fingerprints: Vec<u64>,
-    /// The number of the answer that each was last in.
+    /// The number of the last answer that contained each fingerprint.
     seen: HashMap<u64, u32, BuildHasherDefault<Fingerprinted>>,
     answer: u32,
     /// Random keys, so that no item can be crafted to collide with another.
@@ -25,7 +25,7 @@ pub(super) struct Rows<Row> {
 pub(super) struct Reading<Row> {
     rows: Rows<Row>,
     new: Vec<(u64, Arc<Row>)>,
-    /// How many rows of the last answer are in this one.
+    /// How many rows of the last answer are also in this one.
     same: usize,
 }
 
@@ -52,7 +52,7 @@ impl<Row> Rows<Row> {
         }
     }
 
-    /// All rows, each once. The order is not kept, because a runtime's order changes each time.
+    /// All rows, each once. They are not in the runtime's order, which changes with each answer.
     pub(super) fn all(&self) -> Arc<[Arc<Row>]> {
         self.all.clone()
     }
@@ -145,7 +145,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn rows_are_the_items_and_those_that_stay_are_the_same(
+        fn rows_are_the_items_and_unchanged_rows_are_not_decoded_again(
             answers in prop::collection::vec(prop::collection::vec(0..20u8, 0..20), 0..8)
         ) {
             let mut rows = Rows::default();

@@ -42,7 +42,7 @@ async fn a_dead_process_whose_status_fails_is_a_failing_inspection() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_process_that_was_dead_before_is_found_as_well() {
+async fn a_process_that_was_dead_at_the_start_is_found_too() {
     let node = Node::watch_with_kernel(generic(), |sim| {
         pods(sim);
         sim.kill("a", "app");

@@ -1,4 +1,4 @@
-//! What is said to be seen was seen, and as of when it is said.
+//! What is reported as observed was observed as of the reported time.
 
 use crate::node::{LISTS, Node, broken, many, seconds};
 use pleg::model::listed::ContainerState;
@@ -41,7 +41,7 @@ async fn a_pass_in_which_the_connection_is_lost_does_not_count() {
     let cache = node.pleg.cache().clone();
     node.sample(25.0, |at, status| {
         let age = status.health.age_seconds.unwrap();
-        // The lists of 9.0 have shown the ends, and no inspection has.
+        // The lists of 9.0 have shown both exits, but no inspection has.
         assert!(at - age < 9.0, "at {at}: last seen {age} s ago");
         let running = cache.all().into_iter().filter(|entry| {
             let mut containers = entry.status.containers.iter();
@@ -106,7 +106,7 @@ async fn a_pod_that_was_not_observed_for_ten_seconds_is_reported_whatever_ends_i
     }
 }
 
-/// A container of the only pod is replaced each time that so much has passed.
+/// A container of the only pod is replaced each time that this period has passed.
 async fn keeps_replacing(node: &Node, every: f64, kept: usize, time: f64) -> f64 {
     let mut oldest: f64 = 0.0;
     for _ in 0..(time / every) as usize {

@@ -35,7 +35,7 @@ async fn watched() -> Node {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_quiet_node_is_listed_every_thirty_seconds_right_away() {
+async fn a_quiet_node_is_listed_every_thirty_seconds_from_the_start() {
     let node = watched().await;
     node.at(10.0).await;
     let status = node.status().await;
@@ -52,7 +52,7 @@ async fn a_change_that_nothing_announced_brings_the_period_back_to_one_second() 
     let node = watched().await;
     node.at(10.0).await;
     node.reported();
-    // What ends without the kernel's and the stream's knowing is found by a list.
+    // Neither the kernel nor the stream announces a new container: a list finds it.
     node.sim.set_stream_fault(StreamFault::Silent);
     node.sim.lose_births(|sim| {
         let now = sim.now();
@@ -65,7 +65,7 @@ async fn a_change_that_nothing_announced_brings_the_period_back_to_one_second() 
     assert_eq!((period(&status), status.stream.missed), (1.0, 1));
     node.at(100.0).await;
     assert_eq!(period(&node.status().await), 1.0);
-    // Trust is regained by ten changes that are announced.
+    // Ten announced changes restore the trust in the hints.
     node.sim.lift_stream_faults();
     restart(&node.sim, 0..5);
     node.at(102.5).await;
@@ -113,7 +113,7 @@ async fn a_start_is_reported_within_a_tenth_of_a_second_while_the_list_hangs() {
     node.reported();
     let now = node.sim.now();
     node.sim.world().pod("p3").create("late", now);
-    // Its directory is there, and its process is not yet.
+    // Its directory exists, but its process does not yet.
     node.at(8.13).await;
     node.assert_reported("");
     let now = node.sim.now();
@@ -137,7 +137,7 @@ async fn a_start_is_reported_within_a_tenth_of_a_second_while_the_list_hangs() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_start_that_takes_seconds_is_reported_within_a_tenth_of_a_second_too() {
+async fn a_start_that_takes_seconds_is_also_reported_within_a_tenth_of_a_second() {
     let node = watched().await;
     node.at(10.0).await;
     node.reported();
@@ -311,7 +311,7 @@ async fn many_births_at_once_are_left_to_a_list() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_birth_with_a_stuck_status_delays_no_other() {
+async fn a_birth_with_a_stuck_status_delays_no_other_birth() {
     let node = watched().await;
     node.at(10.0).await;
     node.reported();

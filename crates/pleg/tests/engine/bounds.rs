@@ -17,7 +17,7 @@ const WINDOW: usize = 64;
 /// How many calls may be outstanding, whichever are stuck.
 const MAX_OUTSTANDING: usize = 256;
 
-fn statuses_asked(sim: &Sim) -> usize {
+fn statuses_sent(sim: &Sim) -> usize {
     STATUSES.iter().map(|call| sim.calls_made(*call)).sum()
 }
 
@@ -66,8 +66,8 @@ async fn two_thousand_exits_while_no_status_is_answered_cause_64_calls_and_are_r
     }
 }
 
-/// 200 pods have changed, and the runtime is restarted while the first of them are called for. Gives the
-/// node a minute later.
+/// 200 pods have changed, and the runtime is restarted while the first of their statuses are requested.
+/// Returns the node a minute later.
 async fn restarted_while_statuses_are(held_up: Fault, config: Config) -> Node {
     let node = Node::watch_with(config, |sim| many(sim, 200, &["app"])).await;
     node.at(3.5).await;
@@ -130,12 +130,12 @@ async fn a_hundred_stuck_pods_delay_none_of_two_hundred_others() {
     node.sim.exit("p299", "app", 1);
     node.pass(6.0).await;
     let reported = node.deaths("p299/app.0").len();
-    assert_eq!(reported, 1, "in the first moment, too");
+    assert_eq!(reported, 1, "also in the first moment");
     node.at(15.0).await;
     for number in 100..130 {
         node.sim.exit(&format!("p{number}"), "app", 1);
         let died = node.elapsed();
-        // Each at another time of the period.
+        // Each exit is at another time of the relist period.
         node.pass(2.37).await;
         let id = format!("p{number}/app.0");
         let reported = node.deaths(&id);
@@ -161,7 +161,7 @@ async fn a_hundred_stuck_pods_delay_none_of_two_hundred_others() {
     }
 }
 
-/// These lists always take this many seconds.
+/// A node on which these lists always take this many seconds.
 async fn lists_that_are_slow_for_ever(slow: &[(Rpc, f64)]) {
     let node = Node::watch(|sim| many(sim, 50, &["one", "two"])).await;
     node.at(4.5).await;
@@ -172,7 +172,7 @@ async fn lists_that_are_slow_for_ever(slow: &[(Rpc, f64)]) {
     let (slowest, takes) = slow[0];
     node.pass(30.0).await;
     let settled = node.elapsed();
-    let (mut minute, mut asked) = (settled, statuses_asked(&node.sim));
+    let (mut minute, mut sent) = (settled, statuses_sent(&node.sim));
     let mut begun = Vec::new();
     let (mut death, mut victim) = (None, 0);
     while node.elapsed() < settled + 600.0 {
@@ -184,9 +184,9 @@ async fn lists_that_are_slow_for_ever(slow: &[(Rpc, f64)]) {
         assert_eq!(is, expected, "{at:.2} {}", status.health.message);
 
         if at - minute >= 60.0 {
-            let made = statuses_asked(&node.sim) - asked;
+            let made = statuses_sent(&node.sim) - sent;
             assert!(made < 1600, "{made} status calls in a minute");
-            (minute, asked) = (at, asked + made);
+            (minute, sent) = (at, sent + made);
         }
 
         let list = node.sim.outstanding().into_iter();
@@ -197,7 +197,7 @@ async fn lists_that_are_slow_for_ever(slow: &[(Rpc, f64)]) {
             }
         }
 
-        // An exit now and then, at every phase of the cycle.
+        // Exits at every phase of the relist period.
         match death.take() {
             None if ((at * 4.0) as u64).is_multiple_of(69) => {
                 node.sim.exit(&format!("p{victim}"), "two", 3);
@@ -216,13 +216,13 @@ async fn lists_that_are_slow_for_ever(slow: &[(Rpc, f64)]) {
         }
     }
     assert!(victim > 20);
-    assert!(begun.len() > 30, "lists are asked for still");
+    assert!(begun.len() > 30, "lists are still requested");
     for pair in begun.windows(2) {
         let pause = (pair[1] - pair[0]).as_secs_f64() - takes;
         assert!(pause >= 0.99, "a pause of {pause} s");
     }
     let changes = node.health_reports(settled).len();
-    assert!(changes <= 10, "what is steady is not reported again");
+    assert!(changes <= 10, "an unchanged state is not reported again");
 
     node.sim.lift_all();
     let well = node.wait(12.0, is_healthy).await;
@@ -295,7 +295,7 @@ async fn a_slow_subscriber_has_at_most_a_thousand_records_one_gap_and_the_newest
         node.pass(1.0).await;
     }
     let health = node.health_reports(0.0).len();
-    assert!(health > 200, "who reads is reported each change");
+    assert!(health > 200, "a subscriber that reads receives each change");
     for mut sleeper in sleepers {
         let records = read_all(&mut sleeper).await;
         assert!(
@@ -305,7 +305,7 @@ async fn a_slow_subscriber_has_at_most_a_thousand_records_one_gap_and_the_newest
         );
         let gaps = records.iter().filter(|it| matches!(it, Record::Gap { .. }));
         assert_eq!(gaps.count(), 1);
-        // One may have been there when it subscribed.
+        // One record may have been queued when the subscription began.
         let health = health_records(&records);
         assert!(health <= 2, "{health} records of health");
     }
@@ -318,7 +318,7 @@ async fn a_slow_subscriber_does_not_keep_each_list_of_stuck_calls() {
     node.at(0.5).await;
     let mut sleeper = node.pleg.subscribe().await.unwrap();
     read_all(&mut sleeper).await;
-    // One after the other becomes stuck: health changes, and is longer each time.
+    // One call after the other becomes stuck: health changes, and its report is longer each time.
     for number in 0..PODS {
         let name = format!("p{number}");
         let id = format!("{name}/app.0");
@@ -345,7 +345,7 @@ async fn flooded(flood: Flood) {
     })
     .await;
     node.at(2.3).await;
-    let asked = statuses_asked(&node.sim);
+    let sent = statuses_sent(&node.sim);
     let mut lists = node.sim.calls_made(Rpc::ListContainers);
     for second in 0..10 {
         if second == 4 {
@@ -366,15 +366,15 @@ async fn flooded(flood: Flood) {
         lists = now;
     }
     assert_eq!(node.deaths("p7/app.0").len(), 1);
-    let asked = statuses_asked(&node.sim) - asked;
-    assert!(asked <= 2500, "{asked} status calls in ten seconds");
+    let sent = statuses_sent(&node.sim) - sent;
+    assert!(sent <= 2500, "{sent} status calls in ten seconds");
     node.pass(5.0).await;
     assert_eq!(node.pleg.cache().all().len(), PODS);
     assert_eq!(node.status().await.pods, PODS);
-    let asked = statuses_asked(&node.sim);
+    let sent = statuses_sent(&node.sim);
     node.pass(5.0).await;
-    let asked = statuses_asked(&node.sim) - asked;
-    assert!(asked <= 10, "{asked} status calls when it is over");
+    let sent = statuses_sent(&node.sim) - sent;
+    assert!(sent <= 10, "{sent} status calls after the flood");
     assert!(node.sim.max_outstanding() <= WINDOW);
     assert!(is_healthy(&node.status().await));
 }

@@ -1,4 +1,4 @@
-//! Every claim is true: healthy, synced, last seen, as of, and the culprit.
+//! What a status report claims is true: healthy, synced, last seen, as of, and the culprit.
 
 use std::future::poll_fn;
 use std::pin::pin;
@@ -16,7 +16,7 @@ use tokio::time::{Instant, sleep, timeout};
 
 const LISTS: [Rpc; 2] = [Rpc::ListContainers, Rpc::ListPodSandbox];
 
-/// An inspection that fails for this long is no hiccup.
+/// An inspection that fails for longer than this is reported.
 const FAILING: f64 = 10.0;
 
 fn set(sim: &Sim, calls: &[Rpc], fault: Fault) {
@@ -70,7 +70,7 @@ async fn a_pod_that_cannot_be_inspected_for_ten_seconds_is_reported_and_the_node
     assert!(reported, "{}", node.reported());
     node.sim.lift_all();
     let healthy = |status: &StatusReport| status.health.state == HealthState::Healthy;
-    node.wait(3.0, healthy).await.expect("it is well again");
+    node.wait(3.0, healthy).await.expect("it is healthy again");
     for id in ["a/app.0", "b/app.0"] {
         assert_eq!(node.deaths(id).len(), 1);
     }
@@ -108,7 +108,7 @@ async fn a_pod_whose_call_is_answered_again_fails_until_its_inspection_succeeds(
     node.sim.exit("two", "app", 1);
     node.at(3.5).await;
     assert!(has_failing(&node.status().await, sandbox));
-    // Its sandbox is answered at once now, and one of its containers only after a while.
+    // The status of its sandbox is answered at once now, that of one container only after a while.
     let slow = Fault::Slow(std::time::Duration::from_millis(900));
     node.sim
         .fault(Rpc::ContainerStatus, Some("two/side.0"), slow);
@@ -179,7 +179,7 @@ async fn last_seen_advances_with_complete_sweeps() {
         let age = node.sim.now().since(seen.expect("it was seen once"));
         assert!(age <= seconds(3.0), "{age:?} ago");
         let status = node.status().await.health;
-        assert_eq!(status.last_seen, seen, "both report the same time");
+        assert_eq!(status.last_seen, seen, "both show the same time");
     }
 }
 
@@ -216,7 +216,7 @@ async fn a_stuck_id_from_the_host_threatens_no_kubelet_once_lists_are_answered()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stall_does_not_hide_the_next_one() {
+async fn a_stall_does_not_hide_the_next_stall() {
     for stalls in [4, 8, 16] {
         let node = Node::watch(pods).await;
         node.at(1.5).await;
@@ -232,10 +232,13 @@ async fn a_stall_does_not_hide_the_next_one() {
 
         node.sim.status_lock("locked", "app");
         let locked = node.elapsed();
-        // One period until the list is requested, and the promised time after that.
+        // One period until the list is requested, and then the promised time.
         let degraded = node.wait(4.2, lists_are_stuck).await;
         degraded.unwrap_or_else(|status| {
-            panic!("after {stalls} stalls nothing is said: {:?}", status.health)
+            panic!(
+                "after {stalls} stalls nothing is reported: {:?}",
+                status.health
+            )
         });
         assert_eq!(node.status().await.health.state, HealthState::Degraded);
         let names = |status: &StatusReport| named(&status.stuck) == ["locked/app.0".into()];
@@ -315,7 +318,7 @@ async fn no_call_is_blamed_while_the_whole_runtime_is_stopped() {
     }
 }
 
-/// As with SIGSTOP: the runtime goes on, and its answers lie in the socket.
+/// As with SIGSTOP: the runtime continues, and its answers stay in the socket.
 #[tokio::test(start_paused = true)]
 async fn a_pause_of_this_process_is_not_blamed_on_the_runtime() {
     let phases = (0..14).map(|phase| f64::from(phase) / 10.0);
@@ -353,7 +356,7 @@ async fn is_well(node: &Node, time: f64, case: &str) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_process_that_runs_only_now_and_then_blames_no_call() {
+async fn if_this_process_runs_only_now_and_then_no_call_is_blamed() {
     for slow in [0.0, 0.2] {
         let node = Node::watch_with(generic(), |sim| many(sim, 4, &["app", "side"])).await;
         node.at(3.0).await;
@@ -525,7 +528,7 @@ async fn a_sweep_refuses_the_status_of_another_id_too() {
     let another = Fault::Malformed(Malformation::OfAnother);
     node.sim
         .fault(Rpc::ContainerStatus, Some("a/app.0"), another);
-    // The one that is reported in place of a.
+    // The pod that is reported in place of `a`.
     node.sim.exit("b", "app", 5);
     node.at(20.0).await;
     assert_eq!(node.deaths("b/app.0").len(), 1);
@@ -552,8 +555,8 @@ async fn no_pass_confirms_an_unknown_pod_while_sandboxes_cannot_be_listed() {
         }
         node.at(8.0).await;
         let newer = async |uid: &str, most: f64| {
-            let (uid, asked) = (uid.into(), Instant::now());
-            let newer = node.pleg.cache().newer_than(&uid, asked);
+            let (uid, requested) = (uid.into(), Instant::now());
+            let newer = node.pleg.cache().newer_than(&uid, requested);
             timeout(seconds(most), newer).await.is_ok()
         };
         assert!(newer("uid-a", 3.0).await, "a known pod is swept");
@@ -565,7 +568,7 @@ async fn no_pass_confirms_an_unknown_pod_while_sandboxes_cannot_be_listed() {
 
 type Break = fn(&Sim);
 
-/// What keeps every pass from observing a pod.
+/// The faults that keep every pass from observing a pod.
 const WHERE_NO_POD_IS_OBSERVED: [(&str, Break); 4] = [
     ("the runtime is stopped", Sim::stop),
     ("lists and statuses hang", |sim| {
@@ -591,16 +594,16 @@ async fn the_cache_confirms_no_pod_that_no_pass_could_observe() {
         node.at(6.0).await;
         node.sim.exit("a", "app", 1);
         for _ in 0..5 {
-            let (uid, asked) = ("uid-a".into(), Instant::now());
-            let newer = node.pleg.cache().newer_than(&uid, asked);
+            let (uid, requested) = ("uid-a".into(), Instant::now());
+            let newer = node.pleg.cache().newer_than(&uid, requested);
             if let Ok(entry) = timeout(seconds(5.0), newer).await {
                 let entry = entry.expect("it runs");
                 assert!(entry.error.is_some(), "{what}: as if it were seen");
             }
         }
         node.sim.lift_all();
-        let (uid, asked) = ("uid-a".into(), Instant::now());
-        let newer = node.pleg.cache().newer_than(&uid, asked);
+        let (uid, requested) = ("uid-a".into(), Instant::now());
+        let newer = node.pleg.cache().newer_than(&uid, requested);
         let entry = timeout(seconds(3.0), newer).await.expect("it is seen");
         assert_eq!(entry.expect("it runs").error, None, "{what}");
         assert_eq!(node.deaths("a/app.0").len(), 1, "{what}");
@@ -747,7 +750,7 @@ async fn a_pod_whose_list_and_status_contradict_each_other_is_inspected_until_th
         node.at(3.5).await;
         node.sim.fault(call, Some(id), missing(id));
         node.sim.exit("a", "other", 5);
-        // An exit may be followed by the removal: a moment is no contradiction.
+        // The removal may follow the exit a moment later: that is no contradiction.
         node.at(4.8).await;
         assert!(node.status().await.failing.is_empty());
         node.at(8.5).await;
@@ -837,7 +840,7 @@ async fn a_late_exit_code_is_requested_whatever_else_happens_in_the_pod() {
     let node = Node::watch_stream(|sim| sim.run("p", &["a", "b"])).await;
     node.at(3.0).await;
     node.sim.exit_with_delayed_code("p", "a", 7, seconds(2.0));
-    // Other observations of the pod do not count as tries.
+    // Other observations of the pod do not count as attempts.
     for _ in 0..8 {
         node.pass(0.1).await;
         let now = node.sim.now();
@@ -1008,23 +1011,23 @@ async fn the_first_status_report_after_a_pause_is_current() {
         let locked = |status: &StatusReport| !status.stuck.is_empty();
         node.wait(10.0, locked).await.unwrap();
         node.pass(5.0).await;
-        // It ends, and another pod dies, while we do not run.
+        // The status lock is released, and another pod dies, while this process is paused.
         node.sim.status_unlock("p2", "app");
         node.sim.exit("p0", "app", 1);
         let mut status = pin!(node.pleg.status());
-        let asked = poll_fn(|context| Poll::Ready(status.as_mut().poll(context)));
-        assert!(asked.await.is_pending());
+        let requested = poll_fn(|context| Poll::Ready(status.as_mut().poll(context)));
+        assert!(requested.await.is_pending());
         tokio::time::advance(seconds(pause)).await;
         let woken = node.elapsed();
         let status = status.await.unwrap();
         let (waited, message) = (node.elapsed() - woken, &status.health.message);
         assert!(status.stuck.is_empty(), "after {pause} s: {message}");
         assert_eq!(node.deaths("p0/app.0").len(), 1, "after {pause} s");
-        assert!(waited < 1.0, "after {pause} s, asked for {waited} s");
+        assert!(waited < 1.0, "after {pause} s, requested for {waited} s");
     }
 }
 
-/// As on a node that is starved of CPU again and again.
+/// This process is paused repeatedly, as on a node that lacks CPU time.
 #[tokio::test(start_paused = true)]
 async fn a_status_request_between_pauses_is_answered_within_a_second() {
     let node = Node::watch_with(generic(), |sim| many(sim, 4, &["app"])).await;
@@ -1033,9 +1036,9 @@ async fn a_status_request_between_pauses_is_answered_within_a_second() {
         .fault(Rpc::ListContainers, None, Fault::Slow(seconds(0.3)));
     for _ in 0..20 {
         tokio::time::advance(seconds(0.4)).await;
-        let asked = node.elapsed();
+        let requested = node.elapsed();
         node.status().await;
-        let waited = node.elapsed() - asked;
+        let waited = node.elapsed() - requested;
         assert!(waited <= 1.01, "{waited} s");
     }
 }

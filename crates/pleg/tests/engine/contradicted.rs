@@ -1,5 +1,5 @@
-//! A process is dead, and the runtime reports its container as running: all reports agree about
-//! that, and nothing confirms that the container runs.
+//! A process is dead, but the runtime reports its container as running: every report shows this, and
+//! nothing confirms that the container runs.
 
 use crate::node::{Node, generic, seconds};
 use pleg::model::id::{Id, PodUid};
@@ -90,7 +90,7 @@ async fn a_pod_with_an_error_is_reported_until_it_has_none() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_inspection_that_finds_the_dead_running_confirms_nothing() {
+async fn an_inspection_that_shows_a_dead_container_as_running_confirms_nothing() {
     let node = Node::watch_with_kernel(generic(), |sim| {
         sim.run("victim", &["app", "side"]);
     })
@@ -120,7 +120,7 @@ async fn an_inspection_that_finds_the_dead_running_confirms_nothing() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_runtime_that_comes_back_with_the_dead_running_is_not_believed() {
+async fn a_restarted_runtime_that_reports_dead_containers_as_running_is_not_believed() {
     for down in [3.0, 5.3, 9.1] {
         let node = Node::watch_with_kernel(generic(), |sim| {
             sim.run("victim", &["app"]);
@@ -159,7 +159,7 @@ async fn a_runtime_that_comes_back_with_the_dead_running_is_not_believed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn two_dead_containers_are_independent() {
+async fn two_dead_containers_are_reported_independently() {
     let node = Node::watch_with_kernel(generic(), |sim| {
         sim.run("victim", &["app", "side"]);
     })

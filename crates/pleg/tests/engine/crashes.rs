@@ -44,7 +44,7 @@ async fn other_pods_are_observed_beside_a_pod_whose_status_crashes_the_runtime()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_crashes_the_runtime_is_sent_less_and_less_often() {
+async fn a_call_that_crashes_the_runtime_is_sent_with_growing_pauses() {
     let node = Node::watch(pods).await;
     node.at(3.5).await;
     one_crashes(&node.sim);
@@ -61,7 +61,7 @@ async fn a_call_that_crashes_the_runtime_is_sent_less_and_less_often() {
     assert!(crate::node::is_healthy(&node.status().await));
 }
 
-/// An observer that starts beside a container that no call has named since the runtime started.
+/// An engine starts on a node with a container about which no call was sent since the runtime started.
 #[tokio::test(start_paused = true)]
 async fn a_node_is_observed_although_one_call_crashes_the_runtime() {
     let node = Node::watch(|sim| {
@@ -137,7 +137,7 @@ async fn a_status_that_is_refused_beside_a_crash_is_not_its_cause() {
     assert!(crash.contains("is lost each time"), "{crash}");
 }
 
-/// All twelve have changed, and the status call of one crashes the runtime.
+/// All twelve pods have changed, and the status call of one container crashes the runtime.
 async fn all_are_seen_but_one(slow: Fault, limit: f64) {
     let node = Node::watch(|sim| many(sim, 12, &["app"])).await;
     node.at(3.5).await;
@@ -217,7 +217,7 @@ async fn a_container_that_is_stuck_at_each_restart_is_not_blamed_and_observed_on
 
 /// A call that is outstanding at the wrong moment is not blamed.
 #[tokio::test(start_paused = true)]
-async fn a_runtime_that_restarts_on_its_own_blames_no_call() {
+async fn if_the_runtime_restarts_on_its_own_no_call_is_blamed() {
     let node = Node::watch(|sim| many(sim, 12, &["app"])).await;
     node.at(3.5).await;
     let slow = Fault::Jitter(seconds(0.1), seconds(0.4));
@@ -236,9 +236,9 @@ async fn a_runtime_that_restarts_on_its_own_blames_no_call() {
     }
 }
 
-/// As systemd restarts one that ends again and again.
+/// The runtime restarts as often as systemd restarts a unit that ends each time.
 #[tokio::test(start_paused = true)]
-async fn a_runtime_that_never_stays_long_blames_no_call_and_all_exits_are_reported() {
+async fn if_the_runtime_restarts_every_few_seconds_no_call_is_blamed_and_all_exits_are_reported() {
     for up in [0.9, 1.3, 2.3] {
         let node = Node::watch(|sim| many(sim, 12, &["app"])).await;
         node.at(3.5).await;
@@ -265,7 +265,7 @@ async fn a_runtime_that_never_stays_long_blames_no_call_and_all_exits_are_report
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_call_that_crashed_the_runtime_and_only_hangs_now_is_stuck() {
+async fn a_call_that_crashed_the_runtime_and_now_only_hangs_is_stuck() {
     let node = Node::watch(pods).await;
     node.at(3.5).await;
     one_crashes(&node.sim);
@@ -292,7 +292,7 @@ async fn a_restart_does_not_cause_a_withheld_call_to_be_sent() {
     for pod in ["a", "b"] {
         node.sim.exit(pod, "app", 3);
     }
-    // It is withheld for 64 s by then.
+    // By then the call is withheld for 64 s.
     node.at(60.0).await;
     node.sim.restart(seconds(0.5));
     node.pass(3.0).await;
@@ -443,9 +443,9 @@ async fn a_witness_that_crashes_the_runtime_is_not_sent_again() {
     assert!(crate::node::is_healthy(&node.status().await));
 }
 
-/// The stream is a hint only, and no other client opens it.
+/// The stream is only a source of hints, and no other client opens it.
 #[tokio::test(start_paused = true)]
-async fn a_stream_that_crashes_the_runtime_is_opened_less_and_less_often() {
+async fn a_stream_that_crashes_the_runtime_is_opened_with_growing_pauses() {
     let node = Node::watch_stream(|sim| {
         many(sim, 8, &["app"]);
         let crash = Fault::Crash(seconds(0.05));
@@ -482,7 +482,7 @@ async fn a_call_that_crashes_a_slow_runtime_is_withheld() {
 
 /// A call that is always sent last would be lost each time, although another one is the culprit.
 #[tokio::test(start_paused = true)]
-async fn a_runtime_that_exits_every_few_seconds_blames_no_call_and_exits_are_reported() {
+async fn if_the_runtime_exits_every_few_seconds_no_call_is_blamed_and_exits_are_reported() {
     const HANG: usize = 20;
     const EXITS: usize = 80;
     for shift in [0.0, 0.37, 1.1] {
@@ -525,7 +525,7 @@ async fn a_runtime_that_exits_every_few_seconds_blames_no_call_and_exits_are_rep
     }
 }
 
-/// Requesting it every second gains nothing.
+/// Requesting the list every second is of no use.
 #[tokio::test(start_paused = true)]
 async fn lists_and_version_that_crash_the_runtime_are_sent_less_often() {
     for call in [Rpc::ListContainers, Rpc::ListPodSandbox, Rpc::Version] {
@@ -555,7 +555,7 @@ async fn lists_and_version_that_crash_the_runtime_are_sent_less_often() {
     }
 }
 
-/// Restarts between which the lists were answered, though one of them was refused, are no succession.
+/// Restarts do not count as successive if the lists were answered in between, even with an error.
 #[tokio::test(start_paused = true)]
 async fn lists_that_are_refused_between_two_restarts_are_not_the_cause() {
     let node = Node::watch(pods).await;
@@ -569,20 +569,20 @@ async fn lists_that_are_refused_between_two_restarts_are_not_the_cause() {
         node.at(10.3 * f64::from(round)).await;
         node.sim.restart(seconds(0.3));
         node.sample(3.0, |at, status| {
-            let says = &status.health.message;
-            assert!(!says.contains("is lost each time"), "at {at}: {says}");
+            let message = &status.health.message;
+            assert!(!message.contains("is lost each time"), "at {at}: {message}");
         })
         .await;
     }
 }
 
-/// Those that were lost once are no witness while it is not known that the runtime is back: none of
-/// them would be made, and another would be chosen at once.
+/// A call that was lost once is not used as a witness until the runtime is known to be back: it would be
+/// withheld, and another witness would be chosen at once.
 #[tokio::test(start_paused = true)]
 async fn a_withheld_call_is_not_a_witness() {
     let node = Node::watch_stream(|sim| many(sim, 2, &["app"])).await;
     node.at(3.5).await;
-    // A sweep calls for both, and the connection is lost meanwhile.
+    // A sweep requests both statuses, and the connection is lost meanwhile.
     node.sim.fault(Rpc::ListContainers, None, Fault::Hang);
     let status = Rpc::ContainerStatus;
     node.sim.fault(status, None, Fault::Slow(seconds(0.5)));
@@ -605,7 +605,7 @@ async fn a_withheld_call_is_not_a_witness() {
     node.sim.fault(status, Some("hangs/app.0"), Fault::Hang);
     node.sim.exit("hangs", "app", 1);
     node.pass(0.5).await;
-    // One call is lost, and another that was made with it is answered: so the runtime answers.
+    // One call is lost, and another one that was sent with it is answered: so the runtime answers.
     let lost = CallError::unavailable(NoConnection::Lost, "reset");
     let sandbox = Rpc::PodSandboxStatus;
     node.sim.fault(sandbox, Some("lost.0"), Fault::Fail(lost));

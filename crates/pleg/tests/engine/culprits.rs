@@ -7,10 +7,10 @@ use pleg::out::health::{HealthState, Reason};
 use pleg::runtime::Rpc;
 use sim::{Fault, Sim};
 
-/// From the question for the list to the name.
+/// The time from the request of the list to the report of the culprit.
 const NAMED_AFTER: f64 = 3.5;
 
-/// How many seconds ago the oldest such call that is outstanding was made.
+/// How many seconds ago the oldest outstanding call of this kind was sent.
 fn age_of(sim: &Sim, rpc: Rpc) -> Option<f64> {
     let outstanding = sim.outstanding();
     let mut calls = outstanding.iter().filter(|call| call.rpc == rpc);
@@ -19,7 +19,7 @@ fn age_of(sim: &Sim, rpc: Rpc) -> Option<f64> {
 
 #[tokio::test(start_paused = true)]
 async fn under_the_status_lock_the_culprit_is_reported_three_and_a_half_seconds_after_the_list() {
-    // The lock is taken at all times of the period, and with the kernel's hints and without.
+    // The lock is taken at various times of the relist period, with and without the kernel's hints.
     for (pods, phase, kernel) in [
         (3, 0.1, false),
         (3, 0.9, true),
@@ -138,7 +138,7 @@ async fn names_on_a_slow_node(fault: Fault, kernel: bool, from_the_beginning: bo
 
 /// Enforces O3.
 #[tokio::test(start_paused = true)]
-async fn a_runtime_that_is_slow_as_a_whole_has_no_culprit() {
+async fn on_a_runtime_that_is_slow_as_a_whole_no_culprit_is_reported() {
     for slow in [1.2, 1.5, 3.0] {
         for kernel in [false, true] {
             names_on_a_slow_node(Fault::Slow(seconds(slow)), kernel, slow == 1.5).await;
@@ -147,7 +147,7 @@ async fn a_runtime_that_is_slow_as_a_whole_has_no_culprit() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_runtime_of_changing_slowness_has_no_culprit() {
+async fn on_a_runtime_of_changing_slowness_no_culprit_is_reported() {
     for kernel in [false, true] {
         let jitter = Fault::Jitter(seconds(1.0), seconds(3.0));
         names_on_a_slow_node(jitter, kernel, kernel).await;
@@ -219,9 +219,9 @@ async fn if_all_calls_of_a_kind_are_slow_there_is_no_culprit() {
     }
 }
 
-/// Right after the beginning three witnesses may be quick by chance, and the fourth call takes seconds.
+/// Soon after the start, three witnesses may be quick by chance, while a fourth call takes seconds.
 #[tokio::test(start_paused = true)]
-async fn a_runtime_that_becomes_irregular_has_hardly_any_culprit() {
+async fn on_a_runtime_that_becomes_irregular_hardly_any_culprit_is_reported() {
     let all = [
         Rpc::ContainerStatus,
         Rpc::PodSandboxStatus,
@@ -289,7 +289,7 @@ async fn a_runtime_is_not_unresponsive_because_each_outstanding_call_is_stuck() 
     for call in [Rpc::Version, Rpc::ListPodSandbox, Rpc::ListContainers] {
         node.sim.fault(call, None, Fault::Hang);
     }
-    // More than are requested while nothing is answered.
+    // More calls than may be outstanding while nothing is answered.
     for number in (0..40).filter(|number| number % 8 < 5) {
         let app = format!("p{number}/app.0");
         let sandbox = format!("p{number}.0");
@@ -313,7 +313,7 @@ async fn a_runtime_is_not_unresponsive_because_each_outstanding_call_is_stuck() 
 
 /// A status call of CRI-O is answered after 3.7 s each time if the container's exit file is missing.
 #[tokio::test(start_paused = true)]
-async fn culprits_that_alternate_do_not_cause_a_report_each() {
+async fn alternating_culprits_do_not_each_cause_a_report() {
     let node = Node::watch(|sim| many(sim, 10, &["app"])).await;
     for pod in ["p2", "p3"] {
         let slow = Fault::Slow(seconds(3.7));
@@ -341,6 +341,6 @@ async fn culprits_that_alternate_do_not_cause_a_report_each() {
         .map(|(at, it)| (at, named(&it.stuck)))
         .collect();
     assert!(reports.iter().any(|(_, it)| !it.stuck.is_empty()));
-    // Without a memory of the culprits that were reported, there are 58.
+    // If reported culprits were not remembered, there would be 58 reports.
     assert!(reports.len() <= 20, "{culprits:?}");
 }

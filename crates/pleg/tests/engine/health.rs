@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// While this process ran all the time.
+/// The kubelet view of a process that was never paused.
 fn kubelet_view(now: Instant, coverage: &Coverage) -> KubeletView {
     kubelet_view::kubelet_view(now, coverage, &RunClock::default())
 }
@@ -80,7 +80,7 @@ async fn an_unresponsive_runtime_makes_the_node_degraded_at_once_and_unhealthy_a
     );
     assert!(!degraded.contains("Unhealthy"));
     node.at(200.0).await;
-    // The last relist with good lists was begun at 0.000.
+    // The last relist with successful lists began at 0.000.
     let reported = node.reported();
     assert!(
         reported.starts_with(
@@ -91,8 +91,8 @@ async fn an_unresponsive_runtime_makes_the_node_degraded_at_once_and_unhealthy_a
     );
     assert_eq!(node.sim.max_outstanding_per_id(), 1);
     // A runtime that is down as a whole does not receive every call.
-    // Both lists, a heartbeat, eight of a sweep, and one at least every ten seconds that may be a sign
-    // of life.
+    // Both lists, a heartbeat, eight calls of a sweep, and at least one call every ten seconds that may
+    // show that the runtime is back.
     let calls = node.status().await.in_flight.len();
     assert!(calls <= 11 + 22, "{calls}");
 
@@ -252,19 +252,16 @@ fn one_stuck_pod_makes_a_kubelet_slow_and_two_make_it_flap() {
         !ready(seconds(200.0)),
         "the first relist takes four minutes"
     );
-    assert!(
-        ready(seconds(250.0)),
-        "then the lists are good for a moment"
-    );
+    assert!(ready(seconds(250.0)), "then lists succeed for a moment");
     assert!(!ready(seconds(241.0 + 200.0)));
 }
 
 #[tokio::test(start_paused = true)]
-async fn culprits_found_in_the_same_moment_are_reported_together() {
+async fn culprits_found_at_the_same_moment_are_reported_together() {
     let node = Node::watch(|sim| many(sim, 20, &["app"])).await;
     node.at(0.5).await;
     node.reported();
-    // What was started a little later is overdue a little later.
+    // A call that was sent a little later is overdue a little later.
     let slow = Fault::Slow(seconds(0.01));
     node.sim.fault(Rpc::PodSandboxStatus, None, slow);
     for number in 0..20 {
@@ -272,7 +269,7 @@ async fn culprits_found_in_the_same_moment_are_reported_together() {
         node.sim.fault(Rpc::ContainerStatus, Some(&id), Fault::Hang);
         node.sim.exit(&format!("p{number}"), "app", 1);
     }
-    // While no other of their kind is answered it takes twice as long as for one alone.
+    // While no other call of their kind is answered, this takes twice as long as for a single call.
     node.at(14.0).await;
     let reported = node.reported();
     let records = reported.matches("Degraded: ").count();
@@ -305,7 +302,7 @@ async fn a_runtime_that_is_stuck_after_a_restart_is_not_unreachable() {
     }
 }
 
-/// A NotReady is always announced before, and never announced wrongly.
+/// NotReady is always predicted, and never wrongly.
 #[tokio::test(start_paused = true)]
 async fn a_kubelet_flaps_if_both_lists_take_longer_than_half_of_its_threshold() {
     for (containers, sandboxes) in [(100.0, 0.0), (130.0, 0.0), (60.0, 60.0)] {
@@ -423,7 +420,7 @@ async fn a_pod_that_restarts_continuously_is_observed() {
                 let mut world = node.sim.world();
                 let pod = world.pod(&format!("p{number}"));
                 pod.restart("app", 1, now);
-                // A kubelet removes all but the last that has ended.
+                // A kubelet removes all ended containers but the last one.
                 let old = pod.containers.len().saturating_sub(2);
                 pod.containers.drain(..old);
             }
@@ -469,7 +466,7 @@ async fn a_culprit_is_cleared_although_other_pods_restart_continuously() {
 /// An improvement is held for three seconds, and a runtime is unresponsive after three seconds without
 /// an answer.
 #[tokio::test(start_paused = true)]
-async fn a_runtime_that_stops_as_a_fault_ends_is_not_called_healthy_between() {
+async fn a_runtime_that_stops_as_a_fault_ends_is_not_reported_as_healthy_in_between() {
     for step in 0..20 {
         let node = Node::watch(|sim| many(sim, 6, &["app"])).await;
         node.at(3.0).await;
@@ -535,16 +532,16 @@ async fn a_list_that_was_stuck_once_is_late_and_one_that_is_slow_each_time_is_sl
     node.sim.fault(Rpc::ListContainers, None, Fault::Hang);
     node.at(40.4).await;
     node.sim.lift_all();
-    let mut said = std::collections::BTreeSet::new();
+    let mut messages = std::collections::BTreeSet::new();
     for _ in 0..200 {
         node.pass(0.1).await;
-        said.insert(node.status().await.health.message.to_string());
+        messages.insert(node.status().await.health.message.to_string());
     }
-    let takes = |said: &String| said.contains("lists take");
-    assert!(!said.iter().any(takes), "{said:#?}");
+    let takes = |message: &String| message.contains("lists take");
+    assert!(!messages.iter().any(takes), "{messages:#?}");
     let slow = Fault::Slow(seconds(9.0));
     node.sim.fault(Rpc::ListContainers, None, slow);
     node.pass(60.0).await;
-    let said = node.status().await.health.message.to_string();
-    assert!(takes(&said), "{said}");
+    let message = node.status().await.health.message.to_string();
+    assert!(takes(&message), "{message}");
 }

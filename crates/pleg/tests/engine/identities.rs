@@ -1,4 +1,4 @@
-//! What upstream does not test: identities that collide, restarts, clocks that jump.
+//! What the kubelet's tests do not cover: ids that collide, restarts, and a clock that is set.
 
 use std::collections::BTreeSet;
 

@@ -167,7 +167,7 @@ async fn a_stuck_pod_is_reported_and_delays_no_other() {
     node.at(1.5).await;
     node.sim.exit("b", "app", 2);
     node.at(2.5).await;
-    // Others of its kind are answered, so it is not the runtime that is slow.
+    // Other calls of its kind are answered, so the runtime as a whole is not slow.
     node.assert_reported(
         "2.000 Died b/app.0 with 2
          2.000 Degraded: container app of default/a is stuck (1s); all other pods are up to date",
@@ -197,10 +197,10 @@ async fn a_reader_that_waits_for_a_stuck_pod_receives_the_reason() {
     node.sim.fault(Rpc::ContainerStatus, None, Fault::Hang);
     node.sim.exit("a", "app", 1);
     node.at(1.2).await;
-    let asked = tokio::time::Instant::now();
+    let requested = tokio::time::Instant::now();
     let uid = "uid-a".into();
-    let entry = node.pleg.cache().newer_than(&uid, asked).await.unwrap();
-    assert_eq!(asked.elapsed(), seconds(4.8));
+    let entry = node.pleg.cache().newer_than(&uid, requested).await.unwrap();
+    assert_eq!(requested.elapsed(), seconds(4.8));
     assert!(matches!(entry.error, Some(InspectError::Overdue { .. })));
     assert_eq!(
         entry.status.containers.len(),
@@ -210,7 +210,7 @@ async fn a_reader_that_waits_for_a_stuck_pod_receives_the_reason() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn any_number_of_stuck_pods_leaves_the_others_as_fast_as_before() {
+async fn any_number_of_stuck_pods_does_not_slow_down_the_others() {
     let node = Node::watch(|sim| {
         for number in 0..60 {
             sim.run(&format!("stuck-{number}"), &["app"]);
@@ -325,7 +325,7 @@ async fn a_hundred_and_ten_pods_that_restart_at_once_are_reported_within_a_secon
     );
 }
 
-/// A container that fails each time is replaced by another that does so too.
+/// A container that fails each time is replaced by another one that fails too.
 #[tokio::test(start_paused = true)]
 async fn a_removed_container_is_not_reported_as_failing_although_its_pod_still_is() {
     let node = Node::watch(|sim| {

@@ -72,11 +72,11 @@ async fn a_runtime_that_never_notices_an_exit_is_not_called_for_ever() {
     node.reported();
     node.sim.kill("a", "app");
     node.at(20.0).await;
-    let asked = node.sim.calls_made(Rpc::ContainerStatus);
-    // For two seconds four a second, and some quick ones before.
-    assert!(asked < 30, "{asked} calls");
+    let sent = node.sim.calls_made(Rpc::ContainerStatus);
+    // Four calls a second for two seconds, after some in quick succession.
+    assert!(sent < 30, "{sent} calls");
     node.at(60.0).await;
-    let more = node.sim.calls_made(Rpc::ContainerStatus) - asked;
+    let more = node.sim.calls_made(Rpc::ContainerStatus) - sent;
     assert!(more <= 20, "then one in two seconds, not {more} in forty");
     let reported = node.reported();
     assert!(
@@ -123,7 +123,7 @@ async fn a_runtime_without_pids_leaves_kernel_hints_unavailable_with_the_reason(
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pid_that_fails_delays_no_other() {
+async fn a_pid_call_that_fails_delays_no_other_pid_call() {
     let node = Node::watch_with_kernel(generic(), |sim| {
         for pod in 0..20 {
             sim.run(&format!("p{pod}"), &["app"]);

@@ -87,7 +87,7 @@ async fn a_pass_does_not_confirm_an_inspection_that_it_did_not_wait_for() {
         if app.is_some_and(|app| app.state == ContainerState::Running) {
             assert!(as_of <= Some(died), "at {at} it runs as of after its death");
         }
-        // `app` fails all the time.
+        // The status of `app` fails each time.
         assert!(
             !status.failing.is_empty(),
             "at {at}: {}",
@@ -203,7 +203,7 @@ async fn a_pod_whose_sandbox_cannot_be_listed_is_not_complete() {
     assert!(complete_as_of > Some(lifted));
 }
 
-/// Whether the cache says without an error that this container ran at this time or later.
+/// Whether the cache shows, without an error, that this container ran at this time or later.
 fn runs_as_of(node: &Node, uid: &PodUid, container: &str, time: Instant) -> bool {
     let entry = node.pleg.cache().get(uid);
     let mut containers = entry.status.containers.iter();
@@ -429,7 +429,7 @@ fn state_of(entry: &Entry, container: &str) -> Option<ContainerState> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_status_without_something_listed_is_incomplete_and_no_answer() {
+async fn a_status_without_a_listed_part_is_incomplete_and_is_not_returned() {
     for kernel in [false, true] {
         for (call, id) in [
             (Rpc::ContainerStatus, "victim/app.0"),
@@ -451,7 +451,7 @@ async fn a_status_without_something_listed_is_incomplete_and_no_answer() {
                 node.sim.exit("victim", "side", 1);
                 let (uid, cache) = (victim(), node.pleg.cache().clone());
                 let exited = Instant::now();
-                let asked = tokio::spawn(async move { cache.newer_than(&uid, exited).await });
+                let requested = tokio::spawn(async move { cache.newer_than(&uid, exited).await });
                 let mut lacked = false;
                 for step in 0..60 {
                     node.pass(0.05).await;
@@ -465,14 +465,14 @@ async fn a_status_without_something_listed_is_incomplete_and_no_answer() {
                     }
                 }
                 assert!(lacked, "{case}");
-                assert!(asked.is_finished(), "{case}");
-                let entry = asked.await.unwrap().unwrap();
+                assert!(requested.is_finished(), "{case}");
+                let entry = requested.await.unwrap().unwrap();
                 assert_eq!(entry.error, None, "{case}");
                 assert!(has_what_runs(&entry), "{case}: {entry:?}");
                 let side = state_of(&entry, "side");
                 assert_eq!(side, Some(ContainerState::Exited), "{case}");
                 assert!(entry.complete_as_of > Some(exited), "{case}");
-                // Nothing of it is reported.
+                // No event of it is reported.
                 assert_eq!(node.deaths("victim/side.0").len(), 1, "{case}");
                 assert_eq!(node.deaths("victim/app.0").len(), 0, "{case}");
                 assert_eq!(node.deaths("victim.0").len(), 0, "{case}");
@@ -490,7 +490,7 @@ async fn a_pod_is_complete_again_with_the_first_list_that_confirms_a_removal() {
     .await;
     node.at(8.95).await;
     node.reported();
-    // The lists of 9.0 show it for the last time.
+    // The lists of 9.0 are the last ones that show it.
     let slow = Fault::Slow(seconds(0.1));
     node.sim
         .fault(Rpc::ContainerStatus, Some("victim/app.0"), slow);
@@ -504,10 +504,10 @@ async fn a_pod_is_complete_again_with_the_first_list_that_confirms_a_removal() {
     assert_eq!((state_of(&entry, "app"), entry.error), (None, None));
     assert_eq!(entry.complete_as_of, None);
     node.pleg.request_relist();
-    let asked = Instant::now();
+    let requested = Instant::now();
     let entry = node.pleg.cache().newer_than(&victim(), exited).await;
     let entry = entry.unwrap();
-    assert!(asked.elapsed() < seconds(0.01));
+    assert!(requested.elapsed() < seconds(0.01));
     assert_eq!(state_of(&entry, "app"), None);
     assert!(entry.complete_as_of > Some(exited));
     node.pass(5.0).await;
@@ -602,7 +602,7 @@ async fn a_pod_with_a_stuck_status_keeps_its_error_whatever_else_happens_in_it()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_new_pod_is_not_as_of_a_time_at_which_its_containers_ran_that_are_not_shown() {
+async fn a_new_pod_is_not_as_of_a_time_at_which_containers_ran_that_it_does_not_show() {
     let node = Node::watch(|sim| sim.run("old", &["app"])).await;
     node.at(5.0).await;
     let slow = Fault::Slow(seconds(1.9));
@@ -618,10 +618,10 @@ async fn a_new_pod_is_not_as_of_a_time_at_which_its_containers_ran_that_are_not_
             let entry = node.pleg.cache().get(&uid);
             let claims = entry.as_of.is_some_and(|as_of| as_of.instant >= started);
             let shown = entry.status.containers.len();
-            let says = &status.health.message;
+            let message = &status.health.message;
             assert!(
                 !claims || shown == 3 || entry.error.is_some(),
-                "{pod}: {shown} at {at}, as of {:?} after: {says}",
+                "{pod}: {shown} at {at}, as of {:?} after: {message}",
                 entry.as_of.map(|as_of| as_of.instant - started)
             );
         })

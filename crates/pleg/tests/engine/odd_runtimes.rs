@@ -85,7 +85,7 @@ async fn a_runtime_that_refuses_connections_while_a_call_is_stuck_receives_no_wi
         node.at(8.4).await;
         node.sim.fault(call, Some(id), Fault::Hang);
         node.sim.exit("victim", "side", 1);
-        // Its inspection is stuck since 9 s; a runtime that stops gracefully waits for the call.
+        // Its inspection has been stuck since 9 s; a runtime that stops gracefully waits for the call.
         node.at(9.8).await;
         odd.oddities().refuses = true;
         node.pass(30.0).await;
@@ -198,7 +198,7 @@ async fn an_older_list_does_not_confirm_a_pod_that_a_newer_sweep_did_not_find() 
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_sweep_that_found_no_pod_is_no_pass() {
+async fn a_sweep_that_found_no_pod_does_not_count() {
     let (node, odd) = watch_odd(generic(), |sim, _| many(sim, 3, &["app"])).await;
     node.at(8.4).await;
     for list in LISTS {
@@ -220,7 +220,7 @@ async fn a_sweep_that_found_no_pod_is_no_pass() {
 
 #[tokio::test(start_paused = true)]
 async fn a_container_that_was_not_found_once_exists_as_soon_as_a_list_shows_it() {
-    // The list is requested before it is not found, or after.
+    // The list is requested before or after the container is not found.
     for list_first in [false, true] {
         let (node, odd) = watch_odd(Config::default(), |sim, _| {
             many(sim, 3, &["app"]);
@@ -248,7 +248,7 @@ async fn a_container_that_was_not_found_once_exists_as_soon_as_a_list_shows_it()
         node.sim.exit("victim", "side", 1);
         if list_first {
             let is_to_come = odd.oddities().not_found_once.contains(&Id::from(late));
-            assert!(is_to_come, "only its start has reported of it");
+            assert!(is_to_come, "only its start was reported");
         }
         let uid = "uid-victim".into();
         for _ in 0..300 {
@@ -297,7 +297,7 @@ async fn a_stuck_call_that_is_answered_at_last_confirms_nothing_newer() {
     assert_eq!(crate::node::named(&node.status().await.stuck).len(), 1);
     node.sim.exit("victim", "app", 1);
     let ended = Instant::now();
-    // The sweep that is begun now still waits for this one when the other has answered.
+    // The sweep that begins now still waits for this list when the other one has been answered.
     let slow = Fault::Slow(seconds(0.5));
     node.sim.fault(Rpc::ContainerStatus, Some("p0/app.0"), slow);
     node.at(17.3).await;
@@ -390,7 +390,7 @@ async fn an_answer_from_before_a_delayed_list_adds_no_removed_pod() {
     assert!(!reported.contains("Started"), "{reported}");
 }
 
-/// The pod `c` as it is made anew under its UID.
+/// The pod `c` as it is created again under its UID.
 fn make_anew(sim: &Sim) {
     let now = sim.now();
     let mut world = sim.world();

@@ -1,5 +1,5 @@
-//! A day of a node on each runtime: whatever the runtime's words are, each change is reported once,
-//! and the culprit is never an unrelated container.
+//! The lifecycles and faults of a node on each runtime: however the runtime reports them, each change is
+//! reported once, and the culprit is never an unrelated container.
 
 use crate::node::{Node, named, seconds};
 use pleg::model::listed::ContainerState;
@@ -15,7 +15,7 @@ fn pods(sim: &Sim) {
     sim.run("db", &["main"]);
 }
 
-/// Watched by all that the runtime offers, with the kernel's hints and without.
+/// Nodes that are observed by all that the runtime offers, with and without the kernel's hints.
 async fn watched(manner: Manner, kernel: bool) -> Node {
     let prepare = move |sim: &Sim| {
         sim.behave_as(manner);
@@ -127,7 +127,7 @@ async fn while_dockerd_is_dead_no_container_is_blamed_and_exits_are_reported_onc
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_dead_container_whose_conmon_is_stopped_costs_no_other_pod_of_cri_o() {
+async fn on_cri_o_a_dead_container_whose_conmon_is_stopped_delays_no_other_pod() {
     let node = watched(Manner::CriO, true).await;
     node.at(5.3).await;
     node.sim.kill("web", "app");
@@ -148,7 +148,7 @@ async fn a_dead_container_whose_conmon_is_stopped_costs_no_other_pod_of_cri_o() 
     node.sim.exit("db", "main", 1);
     node.at(31.0).await;
     assert_eq!(node.deaths("db/main.0").len(), 1);
-    // The conmon goes on, and writes the exit file.
+    // The conmon continues, and writes the exit file.
     node.sim.exit("web", "app", 137);
     node.sim.lift_all();
     node.at(60.0).await;

@@ -24,9 +24,9 @@ enum Move {
     List(World),
     /// It lists as before.
     ListAgain,
-    /// Inspections are begun for what differs.
+    /// Inspections of the pods that differ begin.
     Plan,
-    /// The oldest inspection ends, well or not.
+    /// The oldest inspection succeeds or fails.
     End { well: bool },
     /// A caller requests an inspection of a pod.
     Reinspect(u8),
@@ -200,7 +200,7 @@ impl Run {
         }
     }
 
-    /// What an inspection finds now.
+    /// The result of an inspection now.
     fn status(&self, uid: &PodUid) -> PodStatus {
         let mut found = PodStatus::unknown(uid.clone());
         let pods = self.world.iter();

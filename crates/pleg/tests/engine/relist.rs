@@ -1,4 +1,4 @@
-//! What a relist reports: the kubelet's behaviours, one by one.
+//! What a relist reports: each test is one behaviour of the kubelet.
 
 use crate::node::Node;
 use pleg::model::listed::{ContainerState, SandboxState};
@@ -56,7 +56,7 @@ async fn each_change_is_reported_once_by_the_next_relist() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_running_container_that_vanishes_has_died_and_is_removed() {
+async fn a_running_container_that_is_no_longer_listed_has_died_and_is_removed() {
     for relists in [1.5, 3.5] {
         let node = Node::watch(|sim| {
             sim.run("a", &["app", "done"]);
@@ -77,7 +77,7 @@ async fn a_running_container_that_vanishes_has_died_and_is_removed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_that_vanishes_is_reported_to_its_end_and_leaves_the_cache() {
+async fn a_pod_that_is_no_longer_listed_is_reported_to_its_end_and_leaves_the_cache() {
     let node = Node::watch(|sim| {
         sim.run("a", &["app", "done"]);
         sim.exit("a", "done", 0);
@@ -208,7 +208,7 @@ async fn a_relist_that_is_requested_during_another_follows_it_at_once() {
     node.at(1.39).await;
     node.sim.lift_all();
     node.at(1.41).await;
-    // Begun at 1.0, ended at 1.4; the wanted one began then, and the next is a period later.
+    // The relist of 1.0 ends at 1.4; the requested one begins then, and the next one a period later.
     assert_eq!(node.sim.calls_made(Rpc::ListContainers), 3);
     node.at(2.39).await;
     assert_eq!(node.sim.calls_made(Rpc::ListContainers), 3);
@@ -217,7 +217,7 @@ async fn a_relist_that_is_requested_during_another_follows_it_at_once() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn many_requests_for_a_relist_cause_one() {
+async fn many_requests_for_a_relist_cause_one_relist() {
     use pleg::runtime::Rpc;
     let node = Node::watch(|sim| sim.run("a", &["app"])).await;
     node.at(0.5).await;

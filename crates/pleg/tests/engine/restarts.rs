@@ -1,5 +1,6 @@
-//! What returns: a container under its id, lists after they were too large or late, and a runtime that
-//! was stopped. Each case is also tested beside a proven stream, whose lists are thirty seconds apart.
+//! Recoveries: a container returns under its id, lists are answered in time after they were too large or
+//! late, and a stopped runtime continues. Each case is also tested beside a proven stream, whose lists are
+//! thirty seconds apart.
 
 use std::time::Duration;
 
@@ -77,19 +78,19 @@ async fn a_list_that_is_too_large_is_rarely_requested_however_slow_statuses_are(
     }
 }
 
-/// How many seconds of five minutes each reason is reported.
+/// For how many seconds of five minutes each reason is reported.
 async fn said_of_slow(slow: f64, reason: Reason) -> (f64, f64) {
     let node = Node::watch(|sim| many(sim, 6, &["app"])).await;
     node.at(5.0).await;
     node.sim.fault_everything(&Fault::Slow(seconds(slow)));
-    let (mut said, mut version) = (0.0, 0.0);
+    let (mut reported, mut version) = (0.0, 0.0);
     node.sample(300.0, |_, status| {
-        said += 0.05 * f64::from(u8::from(status.health.reason == reason));
+        reported += 0.05 * f64::from(u8::from(status.health.reason == reason));
         let is_version = status.stuck.iter().any(|call| call.call == Rpc::Version);
         version += 0.05 * f64::from(u8::from(is_version));
     })
     .await;
-    (said, version)
+    (reported, version)
 }
 
 #[tokio::test(start_paused = true)]

@@ -21,7 +21,7 @@ fn two_pods(sim: &Sim) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_container_that_is_dead_for_the_kernel_and_runs_for_the_runtime_fails_until_they_agree() {
+async fn a_container_that_is_dead_to_the_kernel_and_runs_to_the_runtime_fails_until_they_agree() {
     let node = Node::watch_with_kernel(generic(), two_pods).await;
     node.at(3.5).await;
     node.sim.kill("a", "app");
@@ -80,10 +80,10 @@ async fn a_runtime_that_never_notices_an_exit_is_not_healthy() {
     node.sim.exit("b", "app", 1);
     node.at(600.5).await;
     assert_eq!(node.deaths("b/app.0").len(), 1);
-    let asked = node.sim.calls_made(Rpc::ContainerStatus);
+    let sent = node.sim.calls_made(Rpc::ContainerStatus);
     node.at(660.5).await;
-    let asked = node.sim.calls_made(Rpc::ContainerStatus) - asked;
-    assert!(asked <= 70, "{asked} calls in a minute");
+    let sent = node.sim.calls_made(Rpc::ContainerStatus) - sent;
+    assert!(sent <= 70, "{sent} calls in a minute");
     node.sim.world().remove("a");
     node.at(663.0).await;
     assert_eq!(node.status().await.health.state, HealthState::Healthy);
@@ -146,7 +146,7 @@ async fn disagreement(way: (Mode, bool), listed: ContainerState) {
     assert_eq!(exited.count(), counted, "{case}: status and pods agree");
     assert_eq!(node.status().await.health.state, HealthState::Healthy);
 
-    // The list catches up, and then it is removed.
+    // The list shows the exit at last, and then the container is removed.
     node.sim.world().container("a", "late").listed_as = None;
     node.pass(40.0).await;
     assert_eq!(node.deaths(id).len(), 1, "{case}");
@@ -190,8 +190,8 @@ async fn a_container_that_is_first_listed_as_created_and_has_exited_dies_once() 
     }
 }
 
-/// How many records of health there were in each of three minutes in which lists and
-/// statuses fail now with this and now with that.
+/// How many health reports there were in each of three minutes in which lists and statuses fail with
+/// alternating errors.
 async fn health_records(this: CallError, that: CallError) -> Vec<usize> {
     let node = Node::watch_with_kernel(Config::default(), |sim| {
         for number in 0..8 {
@@ -235,7 +235,7 @@ async fn health_records(this: CallError, that: CallError) -> Vec<usize> {
 }
 
 #[tokio::test(start_paused = true)]
-async fn alternating_failures_are_not_reported_alternately() {
+async fn alternating_failures_are_not_reported_each_time() {
     let dead = "Unknown: Cannot connect to the Docker daemon. Is the docker daemon running?";
     let half = "Unknown: error during connect: EOF";
     let refused = |why: &str| CallError::Refused(why.into());
@@ -244,7 +244,7 @@ async fn alternating_failures_are_not_reported_alternately() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn alternating_failures_of_two_kinds_are_not_reported_alternately() {
+async fn alternating_failures_of_two_kinds_are_not_reported_each_time() {
     let half = CallError::Refused("Unknown: error during connect: EOF".into());
     let minutes = health_records(CallError::connection_refused(), half).await;
     assert!(minutes.iter().all(|records| *records <= 5), "{minutes:?}");
@@ -298,10 +298,10 @@ async fn an_unknown_exit_code_is_requested_again() {
         node.sim
             .exit_with_delayed_code("b", "app", 143, seconds(200.0));
         node.at(60.0).await;
-        let asked = node.sim.calls_made(Rpc::ContainerStatus);
+        let sent = node.sim.calls_made(Rpc::ContainerStatus);
         node.at(120.0).await;
-        let asked = node.sim.calls_made(Rpc::ContainerStatus) - asked;
-        assert!(asked <= 10, "{way:?}: {asked} calls in a minute");
+        let sent = node.sim.calls_made(Rpc::ContainerStatus) - sent;
+        assert!(sent <= 10, "{way:?}: {sent} calls in a minute");
         assert_eq!(node.deaths("b/app.0").len(), 1, "{way:?}");
         node.at(600.0).await;
         let entry = node.pleg.cache().get(&"uid-b".into());
@@ -312,7 +312,7 @@ async fn an_unknown_exit_code_is_requested_again() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pid_that_failed_once_is_requested_again() {
+async fn a_pid_call_that_failed_once_is_sent_again() {
     let node = Node::watch_with_kernel(generic(), two_pods).await;
     node.at(0.5).await;
     let now = node.sim.now();

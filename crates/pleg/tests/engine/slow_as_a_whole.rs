@@ -54,7 +54,7 @@ async fn a_status_that_fails_at_once_is_no_witness_against_slow_ones() {
     }
 }
 
-/// A node on which something has happened just as every call became slow in this way.
+/// A node on which two pods change right after every call became slow in this way.
 async fn slow_node(slow: impl FnOnce(&Sim)) -> Node {
     let node = Node::watch(|sim| many(sim, 6, &["app"])).await;
     node.at(20.0).await;
@@ -71,8 +71,8 @@ async fn wrongly_unresponsive(slow: impl FnOnce(&Sim)) -> f64 {
     let (mut before, mut answered) = (BTreeSet::new(), -9.0);
     let mut wrong = 0.0;
     node.sample(60.0, |at, status| {
-        let asked = |call: &sim::Outstanding| call.rpc != Rpc::GetContainerEvents;
-        let outstanding = node.sim.outstanding().into_iter().filter(asked);
+        let is_unary = |call: &sim::Outstanding| call.rpc != Rpc::GetContainerEvents;
+        let outstanding = node.sim.outstanding().into_iter().filter(is_unary);
         let now: BTreeSet<_> = outstanding
             .map(|call| (call.rpc, call.id, call.since))
             .collect();
@@ -272,7 +272,7 @@ async fn an_inspection_that_agrees_with_the_sweep_beside_it_is_not_repeated() {
     assert!(calls < 40 * 100, "{calls} calls in 100 s");
 }
 
-/// A sandbox whose status takes long each time, in a pod that changes all the time.
+/// The status of a sandbox takes long each time, and its pod changes continuously.
 #[tokio::test(start_paused = true)]
 async fn a_call_that_is_slow_each_time_is_not_stuck_after_it_has_answered() {
     let node = Node::watch_stream(|sim| many(sim, 6, &["app"])).await;

@@ -144,7 +144,7 @@ async fn one_change_that_is_not_announced_brings_the_period_back() {
     let status = node.status().await;
     assert_eq!((period(&status), status.stream.missed), (1.0, 1));
 
-    // It has to prove itself again, and can.
+    // The stream must be proven again, and can be.
     node.sim.lift_stream_faults();
     restart(&node.sim, 0..5);
     node.at(240.0).await;
@@ -239,7 +239,7 @@ async fn a_runtime_without_a_stream_is_tried_again_after_a_restart() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stream_that_the_runtime_ends_at_once_is_no_stream() {
+async fn a_stream_that_the_runtime_ends_at_once_does_not_count_as_a_stream() {
     let node = Node::watch_stream(|sim| {
         ten(sim);
         sim.serve_stream(Serving::EndsAtOnce);
@@ -292,7 +292,7 @@ async fn an_inspection_that_a_list_overtakes_reports_nothing_false() {
 #[tokio::test(start_paused = true)]
 async fn an_engine_that_waits_for_a_version_sleeps() {
     let node = Node::watch_stream(|sim| sim.fault(Rpc::Version, None, Fault::Hang)).await;
-    // Were the loop to spin, time would stand still.
+    // If the loop spun, virtual time would stand still.
     node.at(100.0).await;
     assert_eq!(node.sim.calls_made(Rpc::GetContainerEvents), 0);
     node.sim.lift_all();

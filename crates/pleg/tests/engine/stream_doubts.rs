@@ -52,10 +52,10 @@ async fn the_hint_of_a_start_does_not_count_for_the_exit_that_follows() {
     node.at(1.5).await;
     let now = node.sim.now();
     node.sim.world().pod("a").restart("app", 1, now);
-    // Here an inspection begins in the instant of its event; elsewhere it takes a moment longer.
+    // Here an inspection begins at the instant of its event; on a real node it begins a moment later.
     node.at(3.5).await;
     node.pleg.request_reinspect("uid-a".into());
-    // A crash loop: lists have shown that it runs, and now its stream has another reader.
+    // A crash loop: lists have shown the container as running, and now its stream has another reader.
     node.at(6.5).await;
     node.sim.set_stream_fault(StreamFault::Silent);
     node.sim.exit("a", "app", 1);

@@ -93,7 +93,7 @@ async fn a_reader_that_stops_delays_no_other_and_still_receives_the_final_state(
     // Too many pods to name.
     assert!(*all && pods.is_empty());
 
-    // What was reported last about each container is how it is now.
+    // The last event of each container is its present state.
     let mut last = std::collections::BTreeMap::new();
     for record in &records {
         if let Record::Event(event) = record {
@@ -152,7 +152,7 @@ async fn a_subscriber_that_begins_between_two_lists_receives_the_next_changes_on
     let side = Some("victim/side.0");
     node.sim.fault(Rpc::ContainerStatus, side, slow);
     node.at(9.05).await;
-    // Its status shows it now, and the next list.
+    // Its status shows the exit now, and so does the next list.
     let now = node.sim.now();
     {
         let mut world = node.sim.world();

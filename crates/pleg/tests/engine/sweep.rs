@@ -8,7 +8,7 @@ use pleg::out::health::{Blind, HealthState, Reason};
 use pleg::runtime::{Announced, AnnouncedSandbox, CallError, Rpc};
 use sim::{Fault, Sim};
 
-/// containerd's status lock: the list of all containers, and the status of the one.
+/// containerd's status lock is held: the list of containers is stuck, and the status of one container.
 fn lock_status(sim: &Sim, id: &str) {
     sim.fault(Rpc::ListContainers, None, Fault::Hang);
     sim.fault(Rpc::ContainerStatus, Some(id), Fault::Hang);
@@ -117,7 +117,7 @@ async fn new_and_removed_pods_are_observed_while_only_containers_cannot_be_liste
     let reported = node.reported();
     let lines = [
         "Started new.0",
-        // Its id is learned from the host.
+        // The host shows the id of the new container.
         "Started new/app.0",
         "Died b/app.0",
         "Removed b/app.0",
@@ -147,14 +147,14 @@ async fn a_new_container_is_found_in_the_status_of_its_sandbox_if_the_runtime_in
         lock_status(&node.sim, "locked/app.0");
         node.at(9.5).await;
         node.reported();
-        let asked = node.sim.calls_made(Rpc::PodSandboxStatus);
+        let sent = node.sim.calls_made(Rpc::PodSandboxStatus);
         let now = node.sim.now();
         node.sim.world().pod("a").create("late", now).start(now);
         node.at(11.5).await;
         let reported = node.reported();
         assert_eq!(reported.contains("Started a/late.0"), fills, "{reported}");
-        let asked = node.sim.calls_made(Rpc::PodSandboxStatus) - asked;
-        assert_eq!(asked > 0, fills, "{asked} needless calls");
+        let sent = node.sim.calls_made(Rpc::PodSandboxStatus) - sent;
+        assert_eq!(sent > 0, fills, "{sent} needless calls");
     }
 }
 
@@ -397,7 +397,7 @@ async fn a_list_that_is_too_large_is_replaced_by_a_sweep_and_rarely_requested() 
     assert!((9..=12).contains(&made), "{made} lists in five minutes");
 }
 
-/// Containers are listed slowly each time, and then are too many for a message.
+/// The list of containers is slow each time, and then exceeds the receive limit.
 #[tokio::test(start_paused = true)]
 async fn a_slow_list_that_is_too_large_is_replaced_although_the_other_one_is_stuck_for_a_while() {
     let node = Node::watch(three_pods).await;
@@ -609,7 +609,7 @@ async fn the_error_of_a_list_that_was_answered_since_is_reported_for_no_other_li
     assert!(!since.contains("of sandboxes"), "{since}");
 }
 
-/// Both are requested at 9.7 s, and the one that is answered at 11.6 s waits for the other one.
+/// Both lists are requested at 9.7 s. One is answered at 11.6 s, and waits for the other one.
 #[tokio::test(start_paused = true)]
 async fn a_received_list_is_applied_once_a_sweep_replaces_the_other_one() {
     let node = Node::watch(three_pods).await;
@@ -696,7 +696,7 @@ async fn failing_status_calls_do_not_delay_a_sweep() {
     assert!(reported.contains("Died well/app.0 with 3"), "{reported}");
 }
 
-/// The list that fails for a moment, beside a stuck one, is requested again.
+/// A list that fails for a moment beside a stuck list is requested again.
 async fn a_list_fails_once_beside_a_hanging_one(hangs: Rpc, fails: Rpc) {
     let node = Node::watch_knowing_no_host(three_pods).await;
     node.at(5.5).await;
@@ -901,7 +901,7 @@ async fn a_sweep_that_waited_for_a_pid_call_is_a_pass_once_that_is_answered() {
     node.pass(0.05).await;
     let seen = node.counter.seen.lock().unwrap();
     let first = seen.first().expect("it is complete").since(began);
-    // It was begun two seconds after the start.
+    // The sweep began two seconds after the start.
     assert_eq!(first, seconds(1.5));
 }
 

@@ -1,4 +1,4 @@
-//! What is reported while several things are wrong at once, and what remains of it afterwards.
+//! What is reported while there are several faults at once, and after they have ended.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -40,7 +40,7 @@ async fn events_of_one_slow_pod_do_not_delay_the_pass() {
     }
     let mut oldest = 0f64;
     for step in 0..1200 {
-        // It says that something happened, and nothing has.
+        // The event says that something happened, but nothing has.
         node.sim.inject_event(Announced {
             id: "a/app.0".into(),
             created_at: None,
@@ -62,7 +62,7 @@ async fn events_of_one_slow_pod_do_not_delay_the_pass() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_with_very_many_slow_containers_delays_no_other() {
+async fn a_pod_with_very_many_slow_containers_delays_no_other_pod() {
     let node = Node::watch(pods).await;
     let names: Vec<String> = (0..1600).map(|number| format!("c{number}")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
@@ -86,7 +86,7 @@ async fn a_pod_with_very_many_slow_containers_delays_no_other() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_slow_pod_that_changes_continuously_delays_no_other_and_does_not_flap() {
+async fn a_slow_pod_that_changes_continuously_delays_no_other_pod_and_health_does_not_flap() {
     for (containers, slow) in [(20, 2.0), (50, 1.2), (100, 1.0)] {
         let node = Node::watch_with_kernel(generic(), pods).await;
         let names: Vec<String> = (0..containers).map(|it| format!("c{it}")).collect();
@@ -205,7 +205,7 @@ async fn a_runtime_that_answers_only_statuses_after_a_restart_is_swept() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn healthy_hides_no_dead_container_that_is_not_found() {
+async fn a_healthy_node_has_no_dead_container_that_is_not_found() {
     let node = Node::watch_with_kernel(generic(), pods).await;
     node.at(3.5).await;
     node.sim
@@ -222,8 +222,8 @@ async fn healthy_hides_no_dead_container_that_is_not_found() {
     );
 }
 
-/// A new pod is unobserved while only its sandbox has been seen and the status call of its container
-/// is outstanding.
+/// A new pod is unobserved while only its sandbox was observed and the status call of its container is
+/// outstanding.
 #[tokio::test(start_paused = true)]
 async fn a_node_is_not_synced_while_the_status_of_every_container_is_stuck() {
     let node = Node::watch_stream(|sim| {
@@ -257,11 +257,11 @@ async fn failing_pods_are_reported_after_a_start_under_the_lock() {
     node.at(60.0).await;
     let status = node.status().await;
     let a = node.pleg.cache().get(&"uid-a".into());
-    let said = !status.failing.is_empty()
+    let is_reported = !status.failing.is_empty()
         || status.health.message.contains("a/app.0")
         || a.error.is_some();
     assert!(
-        said,
+        is_reported,
         "{}; a has {} containers",
         status.health.message,
         a.status.containers.len()
@@ -386,7 +386,7 @@ async fn a_removed_pod_does_not_fail_while_a_list_is_stuck() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_slow_time_an_hour_ago_delays_no_report() {
+async fn a_slow_runtime_an_hour_ago_delays_no_report() {
     for slow in [0.9, 4.5] {
         for lock in [false, true] {
             let node = Node::watch(|sim| many(sim, 5, &["app"])).await;

@@ -1,5 +1,5 @@
-//! Which version of CRI a runtime is spoken to in, where it is not one runtime alone that answers:
-//! a proxy in front of it knows some methods and refuses the others in its own words.
+//! Which version of CRI is used if a proxy in front of the runtime answers some calls: it knows some
+//! methods, and refuses the others with its own errors.
 
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -23,10 +23,10 @@ const PERMISSION_DENIED: u32 = 7;
 const UNIMPLEMENTED: u32 = 12;
 const UNKNOWN: u32 = 2;
 
-/// A runtime that answers each call with the code that its path is given.
+/// A runtime that answers each call with the gRPC code that is set for its path.
 struct Coded {
     runtime: GrpcRuntime,
-    asked: Arc<Mutex<Vec<String>>>,
+    requested: Arc<Mutex<Vec<String>>>,
     _folder: tempfile::TempDir,
 }
 
@@ -34,13 +34,13 @@ fn coded(code: fn(&str) -> u32) -> Coded {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("runtime.sock");
     let listener = UnixListener::bind(&path).unwrap();
-    let asked: Arc<Mutex<Vec<String>>> = Arc::default();
+    let requested: Arc<Mutex<Vec<String>>> = Arc::default();
     let answers = {
-        let asked = asked.clone();
+        let requested = requested.clone();
         move |request: Request<Incoming>| {
             let path = request.uri().path().to_owned();
             let code = code(&path);
-            asked.lock().unwrap().push(path);
+            requested.lock().unwrap().push(path);
             async move {
                 if code == HANGS {
                     std::future::pending::<()>().await;
@@ -67,7 +67,7 @@ fn coded(code: fn(&str) -> u32) -> Coded {
     let endpoint = format!("unix://{}", path.display()).parse().unwrap();
     Coded {
         runtime: GrpcRuntime::new(&endpoint, MAX_MESSAGE_SIZE),
-        asked,
+        requested,
         _folder: folder,
     }
 }
@@ -77,8 +77,8 @@ impl Coded {
     async fn spoken(&self) -> String {
         let id = "c0".into();
         self.runtime.container_status(&id).await.unwrap_err();
-        let asked = self.asked.lock().unwrap();
-        let path = asked.last().unwrap().strip_prefix("/runtime.").unwrap();
+        let requested = self.requested.lock().unwrap();
+        let path = requested.last().unwrap().strip_prefix("/runtime.").unwrap();
         let (version, method) = path.split_once(".RuntimeService/").unwrap();
         assert_eq!(method, "ContainerStatus");
         version.to_owned()

@@ -31,7 +31,7 @@ pub const STATUSES: [Rpc; 2] = [Rpc::ContainerStatus, Rpc::PodSandboxStatus];
 /// Both lists.
 pub const LISTS: [Rpc; 2] = [Rpc::ListPodSandbox, Rpc::ListContainers];
 
-/// Whether it reports no problem.
+/// Whether the status reports no problem.
 pub fn is_healthy(status: &StatusReport) -> bool {
     status.health.state == HealthState::Healthy
 }
@@ -41,7 +41,7 @@ pub fn broken() -> Fault {
     Fault::Fail(CallError::Refused("Unknown: broken".into()))
 }
 
-/// A list that is larger than a message may be.
+/// The error of a list that is larger than the receive limit.
 pub fn too_large() -> Fault {
     Fault::Fail(CallError::TooLarge("by far".into()))
 }
@@ -68,7 +68,7 @@ pub struct Node {
     began: Instant,
     trace: Arc<Mutex<Vec<Reported>>>,
     /// How many entries of the trace were read already.
-    asked: Mutex<usize>,
+    already_read: Mutex<usize>,
     reader: JoinHandle<()>,
 }
 
@@ -79,12 +79,12 @@ pub struct Reported {
     pub record: Record,
 }
 
-/// Remembers what an observer received.
+/// Keeps what an observer receives.
 #[derive(Default)]
 pub struct Counter {
     /// The last counts.
     pub counts: Mutex<Counts>,
-    /// As of when each pass was.
+    /// When each pass began.
     pub seen: Mutex<Vec<WallTime>>,
     /// How many relists ended.
     pub relists: Mutex<usize>,
@@ -147,12 +147,12 @@ impl Node {
         Self::watch_with(generic(), prepare).await
     }
 
-    /// Observes it by its event stream too.
+    /// Observes the node by lists and its event stream.
     pub async fn watch_stream(prepare: impl FnOnce(&Sim)) -> Self {
         Self::watch_with(Config::default(), prepare).await
     }
 
-    /// Observes it with this configuration.
+    /// Observes the node with this configuration.
     pub async fn watch_with(config: Config, prepare: impl FnOnce(&Sim)) -> Self {
         Self::begin(Sim::new(), None, ids, config, prepare).await
     }
@@ -171,30 +171,30 @@ impl Node {
         })
     }
 
-    /// Observes it by lists alone, without ids from the host.
+    /// Observes the node by lists alone, without ids from the host.
     pub async fn watch_knowing_no_host(prepare: impl FnOnce(&Sim)) -> Self {
         Self::begin(Sim::new(), None, |_| no_ids(), generic(), prepare).await
     }
 
-    /// Observes it by lists and the kernel's hints, without ids from the host.
+    /// Observes the node by lists and the kernel's hints, without ids from the host.
     pub async fn watch_with_kernel_knowing_no_host(prepare: impl FnOnce(&Sim)) -> Self {
         let sim = Sim::new();
         let kernel = Some(Arc::new(sim.clone()) as Arc<dyn Kernel>);
         Self::begin(sim, kernel, |_| no_ids(), generic(), prepare).await
     }
 
-    /// Observes it by lists alone, on a host whose directories also show these ids.
+    /// Observes the node by lists alone, on a host whose directories also show these ids.
     pub async fn watch_knowing_also(more: &[&str], prepare: impl FnOnce(&Sim)) -> Self {
         Self::begin(Sim::new(), None, ids_and(more), generic(), prepare).await
     }
 
-    /// Observes it by lists alone, on a host whose directories show only these ids.
+    /// Observes the node by lists alone, on a host whose directories show only these ids.
     pub async fn watch_knowing_only(only: &[&str], prepare: impl FnOnce(&Sim)) -> Self {
         let only = only.iter().map(|id| Id::from(*id).into()).collect();
         Self::watch_on_host(only, prepare).await
     }
 
-    /// Observes it by lists alone, on a host that knows these ids and their owners.
+    /// Observes the node by lists alone, on a host that knows these ids and their owners.
     pub async fn watch_on_host(only: Vec<HostId>, prepare: impl FnOnce(&Sim)) -> Self {
         let ids = |_: &Sim| -> IdSource {
             Arc::new(move || {
@@ -205,13 +205,13 @@ impl Node {
         Self::begin(Sim::new(), None, ids, generic(), prepare).await
     }
 
-    /// Observes it with this configuration and the kernel's hints.
+    /// Observes the node with this configuration and the kernel's hints.
     pub async fn watch_with_kernel(config: Config, prepare: impl FnOnce(&Sim)) -> Self {
         let sim = Sim::new();
         Self::begin(sim.clone(), Some(Arc::new(sim)), ids, config, prepare).await
     }
 
-    /// Observes it by lists, with the hints of this kernel.
+    /// Observes the node by lists, with the hints of this kernel.
     pub async fn watch_with_this_kernel(
         kernel: impl Kernel + 'static,
         prepare: impl FnOnce(&Sim),
@@ -219,7 +219,7 @@ impl Node {
         Self::begin(Sim::new(), Some(Arc::new(kernel)), ids, generic(), prepare).await
     }
 
-    /// Observes it with this configuration through another runtime, on a host whose directories also show
+    /// Observes the node with this configuration through another runtime, on a host whose directories also show
     /// these ids.
     pub async fn watch_through(
         sim: Sim,
@@ -269,7 +269,7 @@ impl Node {
             counter,
             began,
             trace,
-            asked: Mutex::default(),
+            already_read: Mutex::default(),
             reader,
         }
     }
@@ -279,7 +279,7 @@ impl Node {
         sleep_until(self.began + seconds(time)).await;
     }
 
-    /// How many seconds after the start it is.
+    /// The time, in seconds after the start.
     pub fn elapsed(&self) -> f64 {
         self.began.elapsed().as_secs_f64()
     }
@@ -294,7 +294,7 @@ impl Node {
         self.trace.lock().unwrap().clone()
     }
 
-    /// The health reports after this time, and when they were made.
+    /// The health reports after this time, and their times.
     pub fn health_reports(&self, after: f64) -> Vec<(f64, HealthReport)> {
         let trace = self.trace().into_iter().filter(|entry| entry.at > after);
         let reports = trace.filter_map(|entry| match entry.record {
@@ -366,11 +366,11 @@ impl Node {
     #[track_caller]
     pub fn reported(&self) -> String {
         let trace = self.trace.lock().unwrap();
-        let mut asked = self.asked.lock().unwrap();
-        let new = &trace[*asked..];
+        let mut already_read = self.already_read.lock().unwrap();
+        let new = &trace[*already_read..];
         let line = |entry: &Reported| format!("{:.3} {}", entry.at, line(&entry.record));
         let lines: Vec<String> = new.iter().map(line).collect();
-        *asked = trace.len();
+        *already_read = trace.len();
         lines.join("\n")
     }
 
@@ -388,13 +388,13 @@ impl Node {
     #[track_caller]
     pub fn assert_reported_no_event(&self) {
         let trace = self.trace.lock().unwrap();
-        let mut new = trace[*self.asked.lock().unwrap()..].iter();
+        let mut new = trace[*self.already_read.lock().unwrap()..].iter();
         let event = new.find(|entry| matches!(entry.record, Record::Event(_)));
         assert!(event.is_none(), "{event:?}");
     }
 
-    /// Whether the cache shows without an error, as of later than `newer_than`, that `app` of a pod
-    /// runs.
+    /// Whether the cache shows, without an error and as of a time after `newer_than`, that `app` of a
+    /// pod runs.
     pub async fn is_reported_to_run(&self, uid: &PodUid, newer_than: Instant) -> bool {
         let cache = self.pleg.cache().clone();
         let reported = timeout(Duration::ZERO, cache.newer_than(uid, newer_than)).await;

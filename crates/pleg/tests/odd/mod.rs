@@ -18,7 +18,7 @@ use tokio::time::{Instant, sleep};
 /// How long a refused connection takes.
 const REFUSED_AFTER: Duration = Duration::from_millis(1);
 
-/// More calls than this at one moment are a loop that does not end.
+/// More calls than this at one moment show that a loop does not end.
 const MOST_AT_ONCE: usize = 2_000;
 
 /// Its oddities.
@@ -30,7 +30,7 @@ pub struct Oddities {
     pub fills_sandboxes: bool,
     /// No new call gets a connection; outstanding calls continue.
     pub refuses: bool,
-    /// How many calls got none.
+    /// How many calls were refused a connection.
     pub refused: usize,
     /// These ids are not found the next time they are requested.
     pub not_found_once: BTreeSet<Id>,
@@ -44,7 +44,7 @@ pub struct Oddities {
     pub journey: Option<Journey>,
     /// When the last call was made, and how many were made at that moment.
     last: Option<(Instant, usize)>,
-    /// So many calls were made at one moment that it would not have ended.
+    /// Too many calls were made at one moment: a loop that would not have ended.
     is_endless: bool,
 }
 

@@ -18,7 +18,7 @@
 
 #![allow(
     clippy::print_stderr,
-    reason = "a failing seed is printed, and what it does"
+    reason = "a failing seed is printed with the events of its world"
 )]
 
 mod no_second_copy;
@@ -77,7 +77,7 @@ const ODD_BEFORE: [u64; 19] = [
     17_346_154_001_338_675_855,
 ];
 
-/// In these something was wrong once.
+/// The seeds of worlds that have failed before.
 const WRONG_BEFORE: [u64; 22] = [
     75,
     2_180,
@@ -319,7 +319,7 @@ impl World {
         sleep_until(until).await;
     }
 
-    /// An odd world may have the manners of another runtime.
+    /// In an odd world, the runtime may behave like another one.
     fn begin_odd(&mut self, sim: &Sim) {
         let Some(odd) = &self.odd else {
             return;
@@ -336,7 +336,7 @@ impl World {
         self.change_journeys();
     }
 
-    /// From now on answers are delayed in another way.
+    /// Changes how answers are delayed.
     fn change_journeys(&mut self) {
         let Some(odd) = &self.odd else {
             return;
@@ -392,7 +392,7 @@ impl World {
         }
     }
 
-    /// One thing happens to the node, and the kernel may not report it.
+    /// Makes one random change to the node, which the kernel may not report.
     fn happen(&mut self, sim: &Sim) {
         match self.births.as_mut().map(|random| random.u32(0..16)) {
             Some(0) => {
@@ -415,7 +415,7 @@ impl World {
     fn happen_one(&mut self, sim: &Sim) {
         let now = sim.now();
         if self.stopped.is_some_and(|until| until <= Instant::now()) {
-            self.note(format_args!("the runtime goes on"));
+            self.note(format_args!("the runtime continues"));
             sim.resume();
             self.goes_on();
         }
@@ -566,7 +566,7 @@ impl World {
             true => Rpc::ListContainers,
             false => Rpc::ListPodSandbox,
         };
-        // A list that merely fails makes everybody wait, as there is nothing to sweep for.
+        // A list that merely fails is not used here: nothing is swept then, so every pod waits.
         let fault = match self.rng.u32(0..4) {
             0 => too_large(),
             1 => Fault::Hang,
@@ -619,7 +619,7 @@ impl World {
         }
     }
 
-    /// What it says of itself now is so.
+    /// Checks that the present status report is true.
     async fn check_claims(&mut self, node: &Node) {
         // A fault that ends at this moment was in force a moment ago.
         let mut held = node.sim.outstanding();
@@ -655,9 +655,9 @@ impl World {
                 world.container_by_id(id).is_some() || world.sandbox_by_id(id).is_some()
             };
             let hangs = outstanding.iter().find(|call| {
-                let asked = call.rpc != Rpc::GetContainerEvents;
+                let is_unary = call.rpc != Rpc::GetContainerEvents;
                 let there = call.id.as_ref().is_none_or(there);
-                asked && there && age(call) >= DEGRADED_AFTER
+                is_unary && there && age(call) >= DEGRADED_AFTER
             });
             assert_eq!(hangs, None, "Healthy, and that has not been answered");
             self.past.check(node, &status);

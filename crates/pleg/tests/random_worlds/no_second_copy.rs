@@ -14,7 +14,7 @@
 
 #![allow(
     clippy::print_stderr,
-    reason = "a failing seed is printed, and what it does"
+    reason = "a failing seed is printed with the events of its world"
 )]
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -69,10 +69,10 @@ fn a_client_of_the_cache_starts_nothing_twice_in_random_worlds() {
     });
 }
 
-/// What is known only from outside.
+/// The truth about the world, which the engine cannot know.
 #[derive(Default)]
 struct Truth {
-    /// When each id was there, and when it ended.
+    /// When each id existed, and when it ended.
     created: BTreeMap<Id, Instant>,
     ended: BTreeMap<Id, Instant>,
     started: usize,
@@ -132,7 +132,7 @@ impl Keeper {
         }
     }
 
-    /// Starts the first that does not run; says whether there was one.
+    /// Starts the first container that does not run; returns whether there was one.
     async fn sync(&self, entry: &Entry, rng: &mut Rng) -> bool {
         let mut sandboxes = entry.status.sandboxes.iter();
         if !sandboxes.any(|sandbox| sandbox.state == SandboxState::Ready) {
@@ -229,7 +229,7 @@ impl Keeper {
     }
 }
 
-/// An entry in a line.
+/// An entry as one line.
 fn shown(entry: &Entry, began: Instant) -> String {
     let time = |time: Option<Instant>| time.map(|time| time.duration_since(began).as_secs_f64());
     let sandboxes = entry.status.sandboxes.iter();
@@ -251,7 +251,7 @@ fn check(entry: &Entry, sim: &Sim, truth: &Mutex<Truth>, began: Instant) {
     }
     let truth = truth.lock().unwrap();
     let world = sim.world();
-    let said = shown(entry, began);
+    let entry_shown = shown(entry, began);
     let at = began.elapsed().as_secs_f64();
     let Some(pod) = world
         .pods
@@ -264,20 +264,20 @@ fn check(entry: &Entry, sim: &Sim, truth: &Mutex<Truth>, began: Instant) {
     for sandbox in pod.sandboxes.iter().filter(|it| was_there(&it.id)) {
         let mut shown = entry.status.sandboxes.iter();
         let shown = shown.find(|it| it.id == sandbox.id);
-        assert!(shown.is_some(), "{at}: lacks {sandbox:?}: {said}");
+        assert!(shown.is_some(), "{at}: lacks {sandbox:?}: {entry_shown}");
         let shown = shown.unwrap();
         assert!(
             shown.state == SandboxState::Ready || sandbox.state != SandboxState::Ready,
-            "{at}: {sandbox:?} is ready: {said}"
+            "{at}: {sandbox:?} is ready: {entry_shown}"
         );
     }
     for container in pod.containers.iter().filter(|it| was_there(&it.id)) {
         let shown = entry.status.container(&container.id);
-        assert!(shown.is_some(), "{at}: lacks {container:?}: {said}");
+        assert!(shown.is_some(), "{at}: lacks {container:?}: {entry_shown}");
         let shown = shown.unwrap();
         assert!(
             shown.state != ContainerState::Exited || container.state == ContainerState::Exited,
-            "{at}: {container:?} has not ended: {said}"
+            "{at}: {container:?} has not ended: {entry_shown}"
         );
     }
     let Some(as_of) = entry.as_of else { return };
@@ -286,7 +286,7 @@ fn check(entry: &Entry, sim: &Sim, truth: &Mutex<Truth>, began: Instant) {
         let ended = truth.ended.get(&shown.id).filter(|_| runs);
         assert!(
             ended.is_none_or(|ended| *ended >= as_of.instant),
-            "{at}: {} had ended {:?} before: {said}",
+            "{at}: {} had ended {:?} before: {entry_shown}",
             shown.id,
             as_of.instant.duration_since(*ended.unwrap())
         );
@@ -436,10 +436,10 @@ impl World {
                 let mut of_name = pod.containers.iter().filter(|it| it.name == wanted);
                 let runs = of_name.any(|it| it.state == ContainerState::Running);
                 let entry = pleg.cache().get(&pod.pod.uid);
-                let said = shown(&entry, self.began);
+                let entry_shown = shown(&entry, self.began);
                 assert!(
                     runs,
-                    "{wanted} of {name} does not run: {:?}, {said}",
+                    "{wanted} of {name} does not run: {:?}, {entry_shown}",
                     entry.error
                 );
             }
@@ -473,7 +473,7 @@ impl World {
                 self.note(format_args!("{name} is stopped"));
             }
             4 => {
-                // Garbage is collected.
+                // An ended container is removed, as by garbage collection.
                 let mut world = self.sim.world();
                 let pod = world.pod(&name);
                 // The newest stays, so that its successor gets an id of its own.

@@ -1,4 +1,4 @@
-//! How the world has been, and what was reported of it.
+//! The past states of the world, and what was reported of them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use super::node::Node;
 use super::{FAILS_FOR_A_MOMENT, TICK};
 
-/// How the pods have been.
+/// The past states of the pods.
 #[derive(Default)]
 pub struct Past {
     states: Vec<(Instant, BTreeMap<String, Pod>)>,
@@ -36,8 +36,8 @@ fn as_cached(status: &PodStatus) -> Pod {
 
 /// How many pods are yet to be inspected, according to the message.
 fn yet_to_be_inspected(message: &str) -> usize {
-    let said = message.split_once(" yet to be inspected");
-    said.map_or(0, |(before, _)| {
+    let split = message.split_once(" yet to be inspected");
+    split.map_or(0, |(before, _)| {
         let number = before.rsplit(' ').nth(2);
         let number = number.expect("it reads `2 pods have` or `1 pod has`");
         number.parse().expect("that begins with a number")
@@ -57,7 +57,7 @@ impl Past {
         self.states.push((Instant::now(), pods.collect()));
     }
 
-    /// How a pod was at some time since then.
+    /// The states of a pod since then.
     fn since(&self, time: Instant, name: &str) -> Vec<Pod> {
         let then = self.states.iter().rposition(|(since, _)| *since <= time);
         let states = &self.states[then.unwrap_or_default()..];
@@ -194,7 +194,7 @@ impl Past {
     }
 }
 
-/// Which containers were reported to have started, and how often each to have died.
+/// Which containers were reported as started, and how often each was reported as dead.
 #[derive(Default)]
 pub struct Trace {
     pub started: Vec<Id>,

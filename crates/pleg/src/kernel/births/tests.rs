@@ -92,7 +92,7 @@ async fn a_directory_that_does_not_exist_yet_is_watched_once_it_does() {
 }
 
 #[tokio::test]
-async fn a_directory_that_is_removed_and_made_again_is_watched_again() {
+async fn a_directory_that_is_removed_and_created_again_is_watched_again() {
     let runtime = Runtime::with_tasks();
     let mut births = runtime.births();
     for digit in ['a', 'b'] {
@@ -109,7 +109,7 @@ async fn a_directory_that_is_removed_and_made_again_is_watched_again() {
 }
 
 #[tokio::test]
-async fn a_directory_that_takes_the_place_of_another_is_watched() {
+async fn a_directory_that_replaces_another_is_watched() {
     let runtime = Runtime::with_tasks();
     let mut births = runtime.births();
     assert_eq!(next(&mut births).await, Birth::Watched);
@@ -134,9 +134,9 @@ async fn a_directory_that_cannot_be_watched_is_reported_with_the_reason() {
 }
 
 #[tokio::test]
-async fn a_directory_without_the_right_to_read_it_is_not_watched() {
+async fn a_directory_that_may_not_be_read_is_not_watched() {
     if rustix::process::geteuid().is_root() {
-        // The kernel refuses root nothing.
+        // Root may read every directory.
         return;
     }
     let runtime = Runtime::with_tasks();
@@ -168,7 +168,7 @@ async fn changes_beyond_what_the_kernel_keeps_are_reported_as_lost() {
         reported += 1;
     }
     assert!(reported <= limit, "{reported}");
-    // And it goes on.
+    // Later changes are reported again.
     runtime.start('b');
     assert_eq!(next(&mut births).await, appeared('b'));
 }

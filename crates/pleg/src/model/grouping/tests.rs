@@ -3,17 +3,17 @@ use proptest::sample::Index;
 
 use super::*;
 
-/// Sandboxes, containers, and their changes from one pair of lists to the next.
-type Listings = (Vec<Row>, Vec<Row>, Vec<Vec<(bool, Move)>>);
-use crate::model::id::PodRef;
 use crate::model::listed::{ContainerState, SandboxState};
 use crate::model::wall_time::WallTime;
+
+/// Sandboxes, containers, and their changes from one pair of lists to the next.
+type Listings = (Vec<Row>, Vec<Row>, Vec<Vec<(bool, Move)>>);
 
 /// What happens to a row of a list.
 #[derive(Clone, Debug)]
 enum Move {
     Add(Index, Row),
-    /// It is decoded again, and equal.
+    /// It is decoded again, with the same values.
     Renew(Index),
     Replace(Index, Row),
     Remove(Index),
@@ -143,7 +143,7 @@ fn without_repeats<T>(rows: &mut Vec<Arc<T>>, id: fn(&T) -> &Id) {
     rows.retain(|row| seen.insert(id(row).clone()));
 }
 
-/// Gives how many of the lists were not grouped whole.
+/// Returns how many updates grouped only the pods of rows that differ.
 fn check((sandboxes, containers, steps): Listings, plain: bool) -> Result<usize, TestCaseError> {
     let now = Instant::now();
     let mut sandboxes: Vec<_> = sandboxes.iter().map(|row| row.sandbox().into()).collect();
@@ -176,7 +176,7 @@ fn check((sandboxes, containers, steps): Listings, plain: bool) -> Result<usize,
             let uids = last.pods.keys().chain(updated.pods.keys());
             for uid in uids.filter(|uid| !changed.contains(uid)) {
                 let (then, now) = (&last.pods[uid], &updated.pods[uid]);
-                prop_assert!(Arc::ptr_eq(then, now), "{uid} is another");
+                prop_assert!(Arc::ptr_eq(then, now), "{uid} was copied");
             }
         }
         last = updated;
@@ -188,18 +188,18 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
     #[test]
-    fn what_differs_makes_the_same_as_all_of_it(lists in lists(any_row())) {
+    fn grouping_what_differs_equals_grouping_all_rows(lists in lists(any_row())) {
         check(lists, false)?;
     }
 
     #[test]
-    fn what_differs_makes_the_same_as_all_of_it_on_plain_nodes(lists in lists(plain_row())) {
+    fn grouping_what_differs_equals_grouping_all_rows_of_a_plain_node(lists in lists(plain_row())) {
         check(lists, true)?;
     }
 }
 
 #[test]
-fn a_change_of_one_pod_is_no_change_of_the_others() {
+fn a_change_of_one_pod_leaves_the_others_unchanged() {
     let row = |id| Row {
         id,
         sandbox: id,
@@ -212,13 +212,13 @@ fn a_change_of_one_pod_is_no_change_of_the_others() {
         state: false,
         ..row(5)
     };
-    let first = any_index(4);
+    let first = index_of(4);
     let steps = vec![vec![(false, Move::Replace(first, replace))]];
     assert_eq!(check((rows.clone(), rows, steps), true).unwrap(), 1);
 }
 
-/// The index that is this one of nineteen.
-fn any_index(wanted: usize) -> Index {
+/// An index that selects `wanted` of nineteen rows.
+fn index_of(wanted: usize) -> Index {
     let mut runner = proptest::test_runner::TestRunner::deterministic();
     loop {
         let tree = any::<Index>().new_tree(&mut runner).unwrap();

@@ -21,7 +21,7 @@ pub(super) struct Contents {
     pub(super) failed: BTreeSet<PodUid>,
     /// The pods with an overdue call that is needed for their status.
     pub(super) overdue: BTreeMap<PodUid, InspectError>,
-    /// The containers whose process is dead, and which the runtime reports as running.
+    /// The containers whose process is dead although the runtime reports them as running.
     pub(super) dead: BTreeMap<PodUid, BTreeSet<Id>>,
     /// The pods that differ from their entry: no pass confirms the entry until they are inspected.
     pub(super) pending: BTreeSet<PodUid>,
@@ -31,48 +31,51 @@ pub(super) struct Contents {
     /// and then the same events as all others.
     pub(super) reported: BTreeMap<PodUid, Arc<ListedPod>>,
     /// The newest pass, which confirms the known pods.
-    pub(super) looked: Option<Moment>,
+    pub(super) newest_pass: Option<Moment>,
     /// The newest pass that would have observed new pods and containers.
-    pub(super) seen: Option<Moment>,
+    pub(super) newest_full_pass: Option<Moment>,
     /// Whether unseen parts are reported.
     pub(super) blind: bool,
-    /// As of when pods were confirmed, except for what was new in them.
-    pub(super) known: BTreeMap<PodUid, Moment>,
+    /// As of when pods were confirmed while unseen parts were reported, except for what was new in the
+    /// pods.
+    pub(super) blindly_confirmed: BTreeMap<PodUid, Moment>,
     /// The beginning of the newest pass that would have observed a new pod.
-    pub(super) complete: Option<Instant>,
-    /// The same for a new container, and the pods in which that pass would not have.
+    pub(super) pods_complete: Option<Instant>,
+    /// The beginning of the newest pass that would have observed a new container, except in the pods that
+    /// are `unseen`.
     pub(super) containers_complete: Option<Instant>,
     pub(super) unseen: BTreeSet<PodUid>,
 }
 
 impl Contents {
+    /// The pod's entry, if it is newer than `time`.
     pub(super) fn newer_than(&self, uid: &PodUid, time: Instant) -> Option<Entry> {
-        let vouched = !self.pending.contains(uid);
-        let newer = |look: Option<Instant>| vouched && look > Some(time);
+        let is_pending = self.pending.contains(uid);
+        let confirms = |pass: Option<Instant>| !is_pending && pass > Some(time);
         match self.pods.get(uid) {
             Some(entry) => {
-                let is_seen = newer(self.looked.map(|look| look.instant));
+                let is_confirmed = confirms(self.newest_pass.map(|pass| pass.instant));
                 let has_error = entry.error.is_some() || self.is_doubtful(uid);
-                let says_all = has_error || entry.complete_as_of > Some(time);
-                let is_inspected = says_all && entry.modified > Some(time);
-                (is_seen || is_inspected).then(|| self.entry(uid, entry))
+                let is_complete = has_error || entry.complete_as_of > Some(time);
+                let is_inspected = is_complete && entry.modified > Some(time);
+                (is_confirmed || is_inspected).then(|| self.entry(uid, entry))
             }
-            None => newer(self.complete).then(|| Entry {
+            None => confirms(self.pods_complete).then(|| Entry {
                 complete_as_of: self.completed(uid),
                 ..Entry::unknown(uid)
             }),
         }
     }
 
-    /// The beginning of the newest pass that would have observed new pods and containers.
-    pub(super) fn listed(&self) -> Option<Instant> {
-        self.complete.min(self.containers_complete)
+    /// As of when new pods and new containers would have been observed.
+    fn complete(&self) -> Option<Instant> {
+        self.pods_complete.min(self.containers_complete)
     }
 
     /// As of when the status of a pod is complete, if it lacks nothing.
-    pub(super) fn completed(&self, uid: &PodUid) -> Option<Instant> {
+    fn completed(&self, uid: &PodUid) -> Option<Instant> {
         let lacks = self.lacking.contains(uid) || self.unseen.contains(uid);
-        self.listed().filter(|_| !lacks)
+        self.complete().filter(|_| !lacks)
     }
 
     /// The last reported status of an inspected pod.
@@ -88,7 +91,7 @@ impl Contents {
     }
 
     /// Whether something is known of a pod that keeps passes from confirming it.
-    pub(super) fn is_doubtful(&self, uid: &PodUid) -> bool {
+    fn is_doubtful(&self, uid: &PodUid) -> bool {
         self.overdue.contains_key(uid) || self.dead.contains_key(uid)
     }
 
@@ -97,45 +100,46 @@ impl Contents {
         let mut entry = entry.clone();
         entry.error = entry.error.or_else(|| self.overdue.get(uid).cloned());
         if let Some(dead) = self.dead.get(uid) {
-            let first = dead.first().cloned();
-            let denied = first.map(|id| InspectError::Contradicted { id });
-            entry.error = entry.error.or(denied);
+            let id = dead.first().cloned();
+            let contradicted = id.map(|id| InspectError::Contradicted { id });
+            entry.error = entry.error.or(contradicted);
             entry.dead = dead.clone();
         }
         let is_pending = self.pending.contains(uid);
         if self.blind {
-            let looked = self.looked.filter(|_| !is_pending && entry.is_good());
-            entry.as_of = later(entry.as_of, later(self.known.get(uid).copied(), looked));
+            let pass = self.newest_pass.filter(|_| !is_pending && entry.is_good());
+            let blindly = later(self.blindly_confirmed.get(uid).copied(), pass);
+            entry.as_of = later(entry.as_of, blindly);
         }
         if !is_pending {
-            entry.confirm(self.seen, self.completed(uid));
+            entry.confirm(self.newest_full_pass, self.completed(uid));
         }
         entry
     }
 
-    /// Notes as of when the last pass confirms a pod, because the next one may not.
+    /// Notes as of when the newest pass confirms a pod, because the next pass may not.
     pub(super) fn note_confirmed(&mut self, uid: &PodUid) {
-        let (looked, seen, listed) = (self.looked, self.seen, self.completed(uid));
+        let complete_as_of = self.completed(uid);
         if !self.pending.contains(uid)
             && !self.is_doubtful(uid)
             && let Some(entry) = self.pods.get_mut(uid)
         {
-            entry.confirm(seen, listed);
-            let looked = looked.filter(|_| self.blind && entry.is_good());
-            if let Some(known) = later(self.known.get(uid).copied(), looked) {
-                self.known.insert(uid.clone(), known);
+            entry.confirm(self.newest_full_pass, complete_as_of);
+            let pass = self.newest_pass.filter(|_| self.blind && entry.is_good());
+            if let Some(blindly) = later(self.blindly_confirmed.get(uid).copied(), pass) {
+                self.blindly_confirmed.insert(uid.clone(), blindly);
             }
         }
     }
 
-    /// Notes the inspection of a pod. A pass that began later did not wait for it, and does not confirm
-    /// it; the next one will.
+    /// Notes the inspection of a pod. A pass that began later did not wait for the inspection, and does not
+    /// confirm it; the next pass will.
     pub(super) fn note_inspected(&mut self, uid: &PodUid, inspection: Inspection) {
         let begun = inspection.begun.instant;
-        let looked = self.looked.is_some_and(|look| look.instant > begun);
+        let has_newer_pass = self.newest_pass.is_some_and(|pass| pass.instant > begun);
         if inspection.differs || inspection.disproved {
             self.pending.insert(uid.clone());
-        } else if !looked {
+        } else if !has_newer_pass {
             self.pending.remove(uid);
         }
         if inspection.lacks_listed {

@@ -26,14 +26,14 @@ pub struct Entry {
     /// As of when the status, or the error beside it, is known.
     pub modified: Option<Instant>,
     /// As of when the status was last confirmed: by an inspection, or by a pass that found no change.
-    /// This includes what is new in the pod. Only while unseen parts are
-    /// [reported](crate::out::health::Blind), a confirmation of everything else counts too. Once they
-    /// can be observed again, this goes back to the last time that they were.
+    /// This includes what is new in the pod. Only while [unseen parts](crate::out::health::Blind) are
+    /// reported, a confirmation of everything else counts too. Once nothing is unseen any more, this goes
+    /// back to the last time that everything was confirmed.
     pub as_of: Option<Moment>,
     /// As of when the status is complete: it has every sandbox and container that existed then, unless
-    /// it was removed. It does not advance while one of the lists is unavailable. It is `None` while the
-    /// status lacks something that is listed: it may have been removed since, or the runtime does not
-    /// find it for a moment.
+    /// it was removed. This time does not advance while one of the lists is unavailable. It is `None` while
+    /// the status lacks a listed sandbox or container, which may have been removed since, or which the
+    /// runtime does not find for a moment.
     pub complete_as_of: Option<Instant>,
 }
 
@@ -69,11 +69,12 @@ impl Entry {
         self.inspected && self.error.is_none()
     }
 
-    /// Notes that a pass which began at `begun` found no change, and nothing new as of `listed`.
-    pub(super) fn confirm(&mut self, looked: Option<Moment>, listed: Option<Instant>) {
+    /// Notes that a pass which began at `begun` found no change, and that the status is complete as of
+    /// `complete_as_of`.
+    pub(super) fn confirm(&mut self, begun: Option<Moment>, complete_as_of: Option<Instant>) {
         if self.is_good() {
-            self.as_of = later(self.as_of, looked);
-            self.complete_as_of = self.complete_as_of.max(listed);
+            self.as_of = later(self.as_of, begun);
+            self.complete_as_of = self.complete_as_of.max(complete_as_of);
         }
     }
 }
@@ -98,11 +99,11 @@ pub struct Inspection {
     pub confirmed: Confirmed,
     /// When the lists were requested that showed which ids to inspect.
     pub listed: Option<Instant>,
-    /// The pod differs again, or contradicts the lists, so nothing confirms it.
+    /// The pod differs again, or contradicts the lists, so nothing confirms the result.
     pub differs: bool,
     /// An inspected id was not found, and is listed.
     pub lacks_listed: bool,
-    /// It found a container running whose process had exited by then, so it confirms nothing.
+    /// It showed a container as running whose process had exited by then, so it confirms nothing.
     pub disproved: bool,
 }
 
@@ -121,10 +122,8 @@ pub struct Confirmation {
     pub sees_new_containers: bool,
 }
 
-/// The later one.
+/// The later of two moments.
 pub(super) fn later(one: Option<Moment>, other: Option<Moment>) -> Option<Moment> {
-    [one, other]
-        .into_iter()
-        .flatten()
-        .max_by_key(|moment| moment.instant)
+    let moments = [one, other].into_iter().flatten();
+    moments.max_by_key(|moment| moment.instant)
 }

@@ -26,7 +26,7 @@ fn moment(instant: Instant) -> Moment {
 }
 
 /// A pass with both lists.
-fn look(begun: Instant, pending: BTreeSet<PodUid>) -> Confirmation {
+fn pass(begun: Instant, pending: BTreeSet<PodUid>) -> Confirmation {
     Confirmation {
         begun: moment(begun),
         pending,
@@ -66,7 +66,7 @@ async fn has_newer(cache: &Cache, time: Instant) -> bool {
 const SECOND: Duration = Duration::from_secs(1);
 
 #[tokio::test(start_paused = true)]
-async fn nothing_is_newer_than_anything_before_the_first_relist() {
+async fn before_the_first_relist_no_entry_is_newer_than_any_time() {
     let (_writer, cache) = cache(RunClock::default());
     assert_eq!(cache.get(&uid()), Entry::unknown(&uid()));
     assert!(!has_newer(&cache, Instant::now()).await);
@@ -80,9 +80,9 @@ async fn an_entry_is_as_new_as_its_inspection_or_the_last_relist() {
     assert!(has_newer(&cache, first).await);
     assert!(
         !has_newer(&cache, first + SECOND).await,
-        "as old is not newer"
+        "an equal time is not newer"
     );
-    writer.confirm(look(first + SECOND * 2, BTreeSet::new()));
+    writer.confirm(pass(first + SECOND * 2, BTreeSet::new()));
     assert!(has_newer(&cache, first + SECOND).await);
     assert!(!has_newer(&cache, first + SECOND * 2).await);
 }
@@ -90,50 +90,53 @@ async fn an_entry_is_as_new_as_its_inspection_or_the_last_relist() {
 #[tokio::test(start_paused = true)]
 async fn a_pod_that_the_runtime_does_not_have_is_as_new_as_the_last_relist() {
     let (writer, cache) = cache(RunClock::default());
-    let asked = Instant::now();
-    writer.confirm(look(asked + SECOND, BTreeSet::new()));
-    let entry = cache.newer_than(&uid(), asked).await.unwrap();
+    let requested = Instant::now();
+    writer.confirm(pass(requested + SECOND, BTreeSet::new()));
+    let entry = cache.newer_than(&uid(), requested).await.unwrap();
     let unknown = Entry {
-        complete_as_of: Some(asked + SECOND),
+        complete_as_of: Some(requested + SECOND),
         ..Entry::unknown(&uid())
     };
     assert_eq!(entry, unknown);
 }
 
 #[tokio::test(start_paused = true)]
-async fn no_relist_vouches_for_a_pod_that_differs_from_its_entry() {
+async fn no_relist_confirms_a_pod_that_differs_from_its_entry() {
     let (writer, cache) = cache(RunClock::default());
-    let asked = Instant::now();
-    writer.confirm(look(asked + SECOND, [uid()].into()));
-    assert!(!has_newer(&cache, asked).await);
-    writer.set(&uid(), status(), listed(asked + SECOND));
-    assert!(has_newer(&cache, asked).await);
+    let requested = Instant::now();
+    writer.confirm(pass(requested + SECOND, [uid()].into()));
+    assert!(!has_newer(&cache, requested).await);
+    writer.set(&uid(), status(), listed(requested + SECOND));
+    assert!(has_newer(&cache, requested).await);
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_look_that_lists_no_sandboxes_says_of_no_pod_that_it_does_not_exist() {
+async fn a_pass_without_a_list_of_sandboxes_does_not_show_that_a_pod_does_not_exist() {
     let (writer, cache) = cache(RunClock::default());
-    let asked = Instant::now();
+    let requested = Instant::now();
     let sweep = Confirmation {
         sees_new_pods: false,
         sees_new_containers: false,
-        ..look(asked + SECOND, BTreeSet::new())
+        ..pass(requested + SECOND, BTreeSet::new())
     };
     writer.confirm(sweep);
-    assert!(!has_newer(&cache, asked).await);
-    writer.set(&uid(), status(), listed(asked));
-    assert!(has_newer(&cache, asked).await, "known pods were seen");
-    assert_eq!(cache.get(&uid()).complete_as_of, Some(asked));
-    writer.confirm(look(asked + SECOND * 2, BTreeSet::new()));
+    assert!(!has_newer(&cache, requested).await);
+    writer.set(&uid(), status(), listed(requested));
+    assert!(
+        has_newer(&cache, requested).await,
+        "known pods were observed"
+    );
+    assert_eq!(cache.get(&uid()).complete_as_of, Some(requested));
+    writer.confirm(pass(requested + SECOND * 2, BTreeSet::new()));
     let complete_as_of = cache.get(&uid()).complete_as_of;
-    assert_eq!(complete_as_of, Some(asked + SECOND * 2));
+    assert_eq!(complete_as_of, Some(requested + SECOND * 2));
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_inspection_that_follows_a_hint_is_no_answer_before_the_next_list() {
+async fn an_inspection_that_follows_a_hint_does_not_suffice_before_the_next_list() {
     let (writer, cache) = cache(RunClock::default());
     let start = Instant::now();
-    writer.confirm(look(start, BTreeSet::new()));
+    writer.confirm(pass(start, BTreeSet::new()));
     let begun = start + SECOND * 2;
     writer.set(&uid(), status(), hinted(begun, start));
     assert!(!has_newer(&cache, start + SECOND).await);
@@ -142,7 +145,7 @@ async fn an_inspection_that_follows_a_hint_is_no_answer_before_the_next_list() {
     assert_eq!(times, (Some(begun), Some(start)));
     // Lists show something new, which is inspected.
     let lists = start + SECOND * 3;
-    writer.confirm(look(lists, [uid()].into()));
+    writer.confirm(pass(lists, [uid()].into()));
     assert!(!has_newer(&cache, start + SECOND).await);
     let again = Inspection {
         differs: true,
@@ -154,7 +157,7 @@ async fn an_inspection_that_follows_a_hint_is_no_answer_before_the_next_list() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_status_that_lacks_what_is_listed_is_complete_by_no_look_but_by_the_next_inspection() {
+async fn only_an_inspection_completes_a_status_that_lacks_what_is_listed() {
     let (writer, cache) = cache(RunClock::default());
     let start = Instant::now();
     let complete_as_of = || cache.get(&uid()).complete_as_of;
@@ -162,12 +165,11 @@ async fn a_status_that_lacks_what_is_listed_is_complete_by_no_look_but_by_the_ne
     // Another inspection of the same lists.
     let lacking = Inspection {
         lacks_listed: true,
-        disproved: false,
         ..listed(start)
     };
     writer.set(&uid(), status(), lacking);
     assert_eq!(complete_as_of(), None);
-    writer.confirm(look(start + SECOND, BTreeSet::new()));
+    writer.confirm(pass(start + SECOND, BTreeSet::new()));
     assert_eq!(complete_as_of(), None);
     assert!(
         has_newer(&cache, start).await,
@@ -175,12 +177,12 @@ async fn a_status_that_lacks_what_is_listed_is_complete_by_no_look_but_by_the_ne
     );
     writer.set(&uid(), status(), listed(start + SECOND));
     assert_eq!(complete_as_of(), Some(start + SECOND));
-    writer.confirm(look(start + SECOND * 2, BTreeSet::new()));
+    writer.confirm(pass(start + SECOND * 2, BTreeSet::new()));
     assert_eq!(complete_as_of(), Some(start + SECOND * 2));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_look_that_has_not_seen_a_pod_does_not_complete_what_is_inspected_of_it_later() {
+async fn a_pass_that_did_not_observe_a_pod_does_not_complete_a_later_inspection() {
     let (writer, cache) = cache(RunClock::default());
     let start = Instant::now();
     let complete_as_of = || cache.get(&uid()).complete_as_of;
@@ -188,7 +190,7 @@ async fn a_look_that_has_not_seen_a_pod_does_not_complete_what_is_inspected_of_i
     let sweep = start + SECOND;
     let missed = Confirmation {
         unseen: [uid()].into(),
-        ..look(sweep, [uid()].into())
+        ..pass(sweep, [uid()].into())
     };
     writer.confirm(missed);
     writer.set(&uid(), status(), hinted(start + SECOND * 2, start));
@@ -196,24 +198,24 @@ async fn a_look_that_has_not_seen_a_pod_does_not_complete_what_is_inspected_of_i
     // A pass that does not show what is new changes nothing about that.
     let blind = Confirmation {
         sees_new_containers: false,
-        ..look(start + SECOND * 3, BTreeSet::new())
+        ..pass(start + SECOND * 3, BTreeSet::new())
     };
     writer.confirm(blind);
     assert_eq!(complete_as_of(), Some(start));
-    writer.confirm(look(start + SECOND * 4, BTreeSet::new()));
+    writer.confirm(pass(start + SECOND * 4, BTreeSet::new()));
     assert_eq!(complete_as_of(), Some(start + SECOND * 4));
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_that_differs_is_as_of_the_last_look_that_confirmed_it() {
+async fn a_pod_that_differs_is_as_of_the_last_pass_that_confirmed_it() {
     let (writer, cache) = cache(RunClock::default());
     let start = Instant::now();
     let as_of = || cache.get(&uid()).as_of.map(|as_of| as_of.instant);
     writer.set(&uid(), status(), listed(start));
-    writer.confirm(look(start + SECOND, BTreeSet::new()));
-    writer.confirm(look(start + SECOND * 2, [uid()].into()));
+    writer.confirm(pass(start + SECOND, BTreeSet::new()));
+    writer.confirm(pass(start + SECOND * 2, [uid()].into()));
     assert_eq!(as_of(), Some(start + SECOND));
-    writer.confirm(look(start + SECOND * 3, [uid()].into()));
+    writer.confirm(pass(start + SECOND * 3, [uid()].into()));
     assert_eq!(as_of(), Some(start + SECOND));
     writer.set(&uid(), status(), listed(start + SECOND * 3));
     assert_eq!(as_of(), Some(start + SECOND * 3));
@@ -229,17 +231,17 @@ async fn a_waiter_is_released_by_an_inspection_an_error_a_relist_and_a_removal()
     let releases: [Release; 4] = [
         |writer, now, _| drop(writer.set(&uid(), status(), listed(now))),
         |writer, now, error| writer.set_error(&uid(), error, now),
-        |writer, now, _| writer.confirm(look(now, BTreeSet::new())),
+        |writer, now, _| writer.confirm(pass(now, BTreeSet::new())),
         |writer, now, _| {
-            writer.confirm(look(now, BTreeSet::new()));
+            writer.confirm(pass(now, BTreeSet::new()));
             writer.remove(&uid());
         },
     ];
     for release in releases {
         let (writer, cache) = cache(RunClock::default());
         writer.set(&uid(), status(), listed(Instant::now()));
-        let asked = Instant::now();
-        let waiter = tokio::spawn(async move { cache.newer_than(&uid(), asked).await });
+        let requested = Instant::now();
+        let waiter = tokio::spawn(async move { cache.newer_than(&uid(), requested).await });
         advance(SECOND).await;
         assert!(!waiter.is_finished());
         release(&writer, Instant::now(), failed());
@@ -248,7 +250,7 @@ async fn a_waiter_is_released_by_an_inspection_an_error_a_relist_and_a_removal()
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_waiter_can_have_a_deadline_and_learns_that_the_writer_is_gone() {
+async fn a_waiter_can_have_a_deadline_and_is_released_when_the_writer_is_dropped() {
     let (writer, cache) = cache(RunClock::default());
     let now = Instant::now();
     assert!(
@@ -267,8 +269,8 @@ async fn times_never_go_backwards() {
     writer.set(&uid(), status(), listed(start + SECOND * 5));
     writer.set(&uid(), status(), listed(start + SECOND));
     assert_eq!(cache.get(&uid()).modified, Some(start + SECOND * 5));
-    writer.confirm(look(start + SECOND * 9, BTreeSet::new()));
-    writer.confirm(look(start + SECOND * 2, BTreeSet::new()));
+    writer.confirm(pass(start + SECOND * 9, BTreeSet::new()));
+    writer.confirm(pass(start + SECOND * 2, BTreeSet::new()));
     assert!(has_newer(&cache, start + SECOND * 8).await);
 }
 

@@ -13,7 +13,7 @@ use crate::model::listed::ListedPod;
 use crate::model::status::{ContainerStatus, PodStatus};
 use crate::out::failure::InspectError;
 
-/// The writer; there is one.
+/// The only writer of a cache.
 pub struct CacheWriter {
     pub(super) contents: Arc<RwLock<Contents>>,
     pub(super) changed: watch::Sender<()>,
@@ -30,15 +30,14 @@ impl CacheWriter {
     ) -> Arc<PodStatus> {
         let mut contents = self.write();
         contents.note_inspected(uid, inspection);
-        let (seen, known) = match inspection.confirmed {
-            _ if inspection.disproved => (None, None),
-            Confirmed::No => (None, None),
-            Confirmed::Seen(seen) => (Some(seen), None),
-            Confirmed::Blindly(known) => (None, Some(known)),
+        let (seen, blindly) = match inspection.confirmed {
+            Confirmed::Seen(seen) if !inspection.disproved => (Some(seen), None),
+            Confirmed::Blindly(blindly) if !inspection.disproved => (None, Some(blindly)),
+            _ => (None, None),
         };
-        let known = later(known, contents.known.get(uid).copied());
-        if let Some(known) = known {
-            contents.known.insert(uid.clone(), known);
+        let blindly = later(blindly, contents.blindly_confirmed.get(uid).copied());
+        if let Some(blindly) = blindly {
+            contents.blindly_confirmed.insert(uid.clone(), blindly);
         }
         let entry = contents.entry_of(uid);
         status.keep_ips_of(&entry.status);
@@ -52,19 +51,18 @@ impl CacheWriter {
         if inspection.lacks_listed {
             entry.complete_as_of = None;
         }
-        // An error that was noted since the inspection began does not make the status older.
-        entry.modified = later(entry.as_of, known).map(|as_of| as_of.instant);
+        // The error, if there was one, is gone, so its time does not count any more.
+        entry.modified = later(entry.as_of, blindly).map(|as_of| as_of.instant);
         if inspection.disproved {
             entry.modified = entry.modified.max(Some(inspection.begun.instant));
         }
         let status = entry.status.clone();
         contents.note_error(uid, None);
-        drop(contents);
-        self.changed.send_replace(());
+        self.publish(contents);
         status
     }
 
-    /// Notes what was reported of a pod, where it differs from what was written last.
+    /// Notes what was reported of a pod, if it differs from the status that was written last.
     pub(crate) fn keep_reported(&self, uid: &PodUid, listed: &Arc<ListedPod>) {
         let mut contents = self.write();
         let entry = contents.pods.get(uid);
@@ -75,8 +73,8 @@ impl CacheWriter {
         }
     }
 
-    /// Writes the result of an inspection that contradicts what is `listed`: what it did not find keeps
-    /// its last known status, and nothing is confirmed.
+    /// Writes the result of an inspection that contradicts what is `listed`. A container or sandbox that
+    /// was not found keeps its status in `last_good`, and nothing is confirmed.
     pub fn set_in_doubt(
         &self,
         uid: &PodUid,
@@ -94,8 +92,7 @@ impl CacheWriter {
         entry.modified = entry.modified.max(Some(inspection.begun.instant));
         let status = entry.status.clone();
         contents.note_error(uid, Some(error));
-        drop(contents);
-        self.changed.send_replace(());
+        self.publish(contents);
         status
     }
 
@@ -116,15 +113,14 @@ impl CacheWriter {
     /// Notes that an inspection which began at `begun` failed. The last successful status stays.
     pub fn set_error(&self, uid: &PodUid, error: InspectError, begun: Instant) {
         let mut contents = self.write();
-        // From now on no pass confirms it.
+        // From now on no pass confirms the pod.
         contents.note_confirmed(uid);
         let Some(entry) = contents.pods.get_mut(uid) else {
             return;
         };
         entry.modified = entry.modified.max(Some(begun));
         contents.note_error(uid, Some(error));
-        drop(contents);
-        self.changed.send_replace(());
+        self.publish(contents);
     }
 
     /// Notes which pods have an overdue call: no pass confirms them.
@@ -155,15 +151,14 @@ impl CacheWriter {
             }
         }
         *kind(&mut contents) = doubts;
-        drop(contents);
-        self.changed.send_replace(());
+        self.publish(contents);
     }
 
     /// Notes whether unseen parts are reported.
     pub(crate) fn set_blind(&self, blind: bool) {
         let mut contents = self.write();
         if contents.blind && !blind {
-            contents.known.clear();
+            contents.blindly_confirmed.clear();
         }
         contents.blind = blind;
     }
@@ -172,13 +167,12 @@ impl CacheWriter {
     pub fn remove(&self, uid: &PodUid) {
         let mut contents = self.write();
         contents.pods.remove(uid);
-        contents.known.remove(uid);
+        contents.blindly_confirmed.remove(uid);
         contents.failed.remove(uid);
         contents.pending.remove(uid);
         contents.lacking.remove(uid);
         contents.reported.remove(uid);
-        drop(contents);
-        self.changed.send_replace(());
+        self.publish(contents);
     }
 
     /// Notes that a pod differs from its entry, which nothing confirms any more. A new listed pod gets
@@ -194,30 +188,38 @@ impl CacheWriter {
     }
 
     /// Confirms what a pass observed.
-    pub fn confirm(&self, confirm: Confirmation) {
+    pub fn confirm(&self, pass: Confirmation) {
         let mut contents = self.write();
         // The previous pass confirmed the pods that are pending from now on.
-        for uid in &confirm.pending {
+        for uid in &pass.pending {
             contents.note_confirmed(uid);
         }
-        let begun = confirm.begun.instant;
-        if contents.looked.is_some_and(|looked| looked.instant > begun) {
+        let begun = pass.begun.instant;
+        if contents
+            .newest_pass
+            .is_some_and(|newest| newest.instant > begun)
+        {
             // A pass does not confirm pods that a newer one did not observe.
-            contents.pending.extend(confirm.pending);
+            contents.pending.extend(pass.pending);
         } else {
-            contents.pending = confirm.pending;
+            contents.pending = pass.pending;
         }
-        contents.looked = later(contents.looked, Some(confirm.begun));
-        if confirm.sees_new_pods && confirm.sees_new_containers {
-            contents.seen = later(contents.seen, Some(confirm.begun));
+        contents.newest_pass = later(contents.newest_pass, Some(pass.begun));
+        if pass.sees_new_pods && pass.sees_new_containers {
+            contents.newest_full_pass = later(contents.newest_full_pass, Some(pass.begun));
         }
-        if confirm.sees_new_pods {
-            contents.complete = contents.complete.max(Some(begun));
+        if pass.sees_new_pods {
+            contents.pods_complete = contents.pods_complete.max(Some(begun));
         }
-        if confirm.sees_new_containers && contents.containers_complete < Some(begun) {
+        if pass.sees_new_containers && contents.containers_complete < Some(begun) {
             contents.containers_complete = Some(begun);
-            contents.unseen = confirm.unseen;
+            contents.unseen = pass.unseen;
         }
+        self.publish(contents);
+    }
+
+    /// Ends a change, and wakes readers.
+    fn publish(&self, contents: RwLockWriteGuard<'_, Contents>) {
         drop(contents);
         self.changed.send_replace(());
     }

@@ -15,9 +15,10 @@ use tokio::time::Instant;
 use super::{Blind, FailingCall, HealthState, Reason, StuckCall, kubelet_healthy, short};
 use crate::engine::OVERDUE_AT_LATEST;
 use crate::out::coverage::{Coverage, ListState, Lists, Statuses};
+use crate::out::words::counted;
 use crate::runtime::Rpc;
 
-/// The sentence for a state and its reason. While Unhealthy it begins with the kubelet's sentence.
+/// The sentence for a state and its reason. While Unhealthy, it begins with the kubelet's sentence.
 pub fn message(
     coverage: &Coverage,
     state: HealthState,
@@ -55,11 +56,11 @@ fn topic(coverage: &Coverage, reason: Reason) -> Option<&'static str> {
     let mut stuck = coverage.stuck.iter();
     match reason {
         Reason::RuntimeUnreachable => Some("pods cannot be listed"),
-        // There is nothing to sweep.
+        // Without CRI, there are no pods to sweep.
         _ if matches!(coverage.lists, Lists::Unserved(_)) => Some("pods cannot be listed"),
         Reason::RuntimeSilent => Some("the runtime does not answer any call"),
         _ if is_any_unavailable(coverage) => None,
-        // Nothing is listed before it is answered.
+        // Lists are requested only after `Version` was answered.
         _ if stuck.any(|call| call.about.call == Rpc::Version) => {
             Some("the runtime does not answer Version")
         }
@@ -95,7 +96,7 @@ fn consequence(coverage: &Coverage) -> Option<&'static str> {
         (Comes, Unavailable) if is_blind(Blind::NewContainers) => {
             "sweeping containers, new containers may be missed"
         }
-        // New containers are observed without it.
+        // The sweep observes new containers too.
         (Comes, Unavailable) => "sweeping containers",
         _ if is_blind(Blind::NewPods) => {
             "new pods and containers may be missed until the next list"
@@ -171,10 +172,8 @@ fn blocked(culprits: &[StuckCall], lists: &[StuckCall]) -> Option<String> {
         true => String::new(),
         false => format!(" and {blocks} {}", blocked.join(" and ")),
     };
-    Some(format!(
-        "{} {is} stuck{blocks} ({longest})",
-        enumerated(names)
-    ))
+    let names = enumerated(names);
+    Some(format!("{names} {is} stuck{blocks} ({longest})"))
 }
 
 /// The container or sandbox of a call: `container app of default/web`.
@@ -201,51 +200,41 @@ fn lists_that_are(state: ListState, coverage: &Coverage) -> Vec<Rpc> {
     ];
     let is_stuck = |list| coverage.stuck.iter().any(|call| call.about.call == list);
     let lists = lists.into_iter().filter(|(_, is)| *is == state);
-    lists
-        .map(|(list, _)| list)
-        .filter(|list| !is_stuck(*list))
-        .collect()
+    let lists = lists.map(|(list, _)| list);
+    lists.filter(|list| !is_stuck(*list)).collect()
 }
 
 /// How many pods are unobserved for other reasons.
 fn counts(coverage: &Coverage) -> impl Iterator<Item = String> {
-    let waiting = match coverage.waiting_for_room {
-        0 => None,
-        1 => Some("1 pod waits, because too many calls have not been answered".to_owned()),
-        pods => Some(format!(
-            "{pods} pods wait, because too many calls have not been answered"
-        )),
+    let pods = |count, one, more| {
+        let verb = if count == 1 { one } else { more };
+        (count > 0).then(|| format!("{} {verb}", counted(count, "pod")))
     };
-    let lost = match coverage.lost {
-        0 => None,
-        1 => Some("the connection was lost during 1 status call".to_owned()),
-        calls => Some(format!(
-            "the connection was lost during {calls} status calls"
-        )),
-    };
-    let uninspected = match coverage.uninspected {
-        0 => None,
-        1 => Some("1 pod has yet to be inspected".to_owned()),
-        pods => Some(format!("{pods} pods have yet to be inspected")),
-    };
+    let waiting = pods(coverage.waiting_for_room, "waits", "wait");
+    let waiting =
+        waiting.map(|pods| format!("{pods}, because too many calls have not been answered"));
+    let lost = (coverage.lost > 0).then(|| counted(coverage.lost, "status call"));
+    let lost = lost.map(|calls| format!("the connection was lost during {calls}"));
+    let uninspected = pods(coverage.uninspected, "has", "have");
+    let uninspected = uninspected.map(|pods| format!("{pods} yet to be inspected"));
     [waiting, lost, uninspected].into_iter().flatten()
 }
 
 /// How many culprits, and how many problems, a sentence names.
-const NAMED: usize = 3;
+const MAX_NAMED: usize = 3;
 
 /// The first problems, and how many others there are.
 fn first(mut problems: Vec<String>) -> Vec<String> {
-    let others = problems.len().saturating_sub(NAMED);
-    problems.truncate(NAMED);
+    let others = problems.len().saturating_sub(MAX_NAMED);
+    problems.truncate(MAX_NAMED);
     problems.extend((others > 0).then(|| format!("and {others} more")));
     problems
 }
 
 /// `a, b and c`, or the first three and how many others there are.
 fn enumerated(mut names: Vec<String>) -> String {
-    let others = names.len().saturating_sub(NAMED);
-    names.truncate(NAMED);
+    let others = names.len().saturating_sub(MAX_NAMED);
+    names.truncate(MAX_NAMED);
     names.extend((others > 0).then(|| format!("{others} more")));
     match names.split_last() {
         Some((last, [])) => last.clone(),

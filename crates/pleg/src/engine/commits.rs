@@ -23,38 +23,32 @@ impl Engine {
     /// Removes or inspects a pod, as the records require. One whose processes run is not removed.
     pub(super) fn take_step(&mut self, uid: &PodUid, now: Moment) {
         if self.records.listed_as(uid).is_none()
-            && let known = self.out.reader.get(uid).status
+            && let known = self.reader.get(uid).status
             && let Some(error) = self.runs_unlisted(uid, &known, |_| false, now.instant)
         {
-            self.out.cache.set_error(uid, error, now.instant);
+            self.cache.set_error(uid, error, now.instant);
             self.hurry(now);
-            self.reporting.passes.ended(uid);
+            self.passes.ended(uid);
             return;
         }
         match self.records.plan(uid, now.instant) {
             Step::Nothing => {}
             Step::Removed(commit) => {
-                self.out.cache.remove(uid);
+                self.cache.remove(uid);
                 let differed = self.unobserved.differing.remove(uid);
                 self.unobserved.doubts.forget(uid);
                 self.unobserved.overdue_pods.remove(uid);
                 self.inspector.withdraw(uid);
                 self.unobserved.failures.forget(uid);
-                self.reporting.passes.ended(uid);
+                self.passes.ended(uid);
                 self.publish_commit(&commit, None, differed, now);
             }
             Step::Inspect { ticket, pod, begun } => {
                 self.unobserved.differing.note(uid, begun, now.instant);
                 // A pod that only a hint has named may not exist.
-                self.out.cache.set_pending(uid, self.records.listed_as(uid));
+                self.cache.set_pending(uid, self.records.listed_as(uid));
                 self.inspector.inspect(ticket, pod, now.instant);
             }
-        }
-    }
-
-    pub(super) fn on_inspection(&mut self, ended: Option<Inspected>, now: Moment) {
-        if let Some(inspected) = ended {
-            self.on_inspected(inspected, now);
         }
     }
 
@@ -65,7 +59,7 @@ impl Engine {
             result,
         } = inspected;
         let uid = &ticket.uid;
-        let last_good = self.out.reader.get(uid).status;
+        let last_good = self.reader.get(uid).status;
         let result = result.and_then(|status| {
             let is_found = |id: &Id| status.contains(id);
             match self.runs_unlisted(uid, &last_good, is_found, now.instant) {
@@ -100,7 +94,7 @@ impl Engine {
                 for container in &status.containers {
                     if container.state == ContainerState::Running {
                         let id = &container.id;
-                        disproved |= self.sources.processes.on_reported_running(id, commit.begun);
+                        disproved |= self.processes.on_reported_running(id, commit.begun);
                     }
                 }
                 let lacks_listed = contradictions.keys().any(|id| !status.contains(id));
@@ -125,18 +119,16 @@ impl Engine {
                 let status = match (&judged, listed) {
                     (Judged::Fails { error, last_good }, Some(listed)) => {
                         let in_doubt = (last_good.as_ref(), listed, error.clone());
-                        self.out
-                            .cache
-                            .set_in_doubt(uid, status, in_doubt, inspection)
+                        self.cache.set_in_doubt(uid, status, in_doubt, inspection)
                     }
-                    _ => self.out.cache.set(uid, status, inspection),
+                    _ => self.cache.set(uid, status, inspection),
                 };
                 self.note_inspected(inspection.begun, now.instant);
                 if let Confirmed::Blindly(time) = confirmed {
                     self.note_observed_without_lists(time.instant, now.instant);
                 }
                 if let Some(reported) = &commit.after {
-                    self.out.cache.keep_reported(uid, reported);
+                    self.cache.keep_reported(uid, reported);
                 }
                 if let Some(error) = self
                     .unobserved
@@ -145,7 +137,7 @@ impl Engine {
                     .map(|failing| failing.error.clone())
                 {
                     // A call that failed since this inspection began is made again.
-                    self.out.cache.set_error(uid, error, commit.begun);
+                    self.cache.set_error(uid, error, commit.begun);
                     self.records.retry(uid);
                 }
                 if let Judged::Contradicts | Judged::Fails { .. } = judged {
@@ -181,7 +173,7 @@ impl Engine {
                 // The pod is inspected again after the next relist, so that must be soon.
                 self.distrust_stream(now);
                 let is_answered_since = !self.is_still_failing(&error);
-                self.out.cache.set_error(uid, error, begun);
+                self.cache.set_error(uid, error, begun);
                 if is_answered_since {
                     self.take_step(uid, now);
                 }
@@ -189,8 +181,8 @@ impl Engine {
         }
         // An inspection that was planned before the pass may have missed what the lists show.
         let is_inspected_again = self.records.inspecting().contains(uid);
-        if !is_inspected_again || self.reporting.passes.is_newer(ticket.number()) {
-            self.reporting.passes.ended(uid);
+        if !is_inspected_again || self.passes.is_newer(ticket.number) {
+            self.passes.ended(uid);
         }
     }
 
@@ -205,7 +197,7 @@ impl Engine {
         now: Instant,
     ) -> Option<InspectError> {
         let missing = last.containers.iter().map(|container| &container.id);
-        let (records, processes) = (&self.records, &mut self.sources.processes);
+        let (records, processes) = (&self.records, &mut self.processes);
         let missing = missing.filter(|id| !is_found(id) && !records.is_listed(uid, id));
         let running = missing.filter(|id| processes.unlist(id, now));
         let first = running.fold(None, |first, id| first.or(Some(id)));
@@ -263,7 +255,7 @@ impl Engine {
         interval: Interval,
         now: Moment,
     ) {
-        let known = self.out.reader.get(uid);
+        let known = self.reader.get(uid);
         if known.status.container(&status.id).is_none() {
             return;
         }
@@ -271,9 +263,9 @@ impl Engine {
             return;
         };
         self.inspector.note_exit(uid, &status);
-        if let Some(status) = self.out.cache.set_container(uid, status) {
+        if let Some(status) = self.cache.set_container(uid, status) {
             if let Some(reported) = &commit.after {
-                self.out.cache.keep_reported(uid, reported);
+                self.cache.keep_reported(uid, reported);
             }
             self.unobserved.doubts.exited(&status, now.instant);
             self.publish_commit(&commit, Some(&status), None, now);
@@ -310,7 +302,7 @@ impl Engine {
         now: Moment,
     ) {
         let changed = commit.begun.min(differed.unwrap_or(commit.begun));
-        let is_first_pass = self.reporting.passes.completed() == 0;
+        let is_first_pass = self.passes.completed() == 0;
         for event in events_of(commit, status, now.wall, is_first_pass) {
             self.expect_hint(&event, commit.since, changed, now.instant);
             let announced = commit.hint.as_ref().and_then(|hint| hint.announced);
@@ -330,9 +322,7 @@ impl Engine {
         now: Instant,
     ) {
         let listed = self.relister.good_before(changed);
-        if let (Some(trust), Some(id), Some(listed)) =
-            (self.sources.streaming.trust(), &event.id, listed)
-        {
+        if let (Some(trust), Some(id), Some(listed)) = (self.streaming.trust(), &event.id, listed) {
             trust.on_change(id, inspected, listed, now);
         }
     }
@@ -340,7 +330,7 @@ impl Engine {
     /// Watches the running containers of an inspected pod, and stops watching the changed ones.
     fn watch_processes(&mut self, commit: &Commit, status: Option<&PodStatus>) {
         for change in &commit.changes {
-            if self.sources.processes.forget(&change.id) {
+            if self.processes.forget(&change.id) {
                 self.act(Action::Unwatch(change.id.clone()));
             }
         }
@@ -349,8 +339,7 @@ impl Engine {
         };
         for container in &status.containers {
             if container.state == ContainerState::Running {
-                self.sources
-                    .processes
+                self.processes
                     .watch(&container.id, &container.name, &status.pod());
             }
         }

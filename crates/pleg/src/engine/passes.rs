@@ -155,15 +155,11 @@ impl Passes {
         pass.is_none_or(|pass| ticket > pass.basis.last_ticket_before)
     }
 
-    /// Ends the open pass if it waits for no pod. It observed pods as of its beginning, but no
-    /// later than `observed`; `None` if it observed no pod.
-    pub(crate) fn complete(&mut self, now: Instant, observed: Option<Moment>) -> Completion {
-        let Some(open) = self.current.take_if(|open| open.waiting.is_empty()) else {
-            return Completion::NotOver;
-        };
-        let Some(observed) = observed else {
-            return Completion::NoPodObserved;
-        };
+    /// Ends the open pass if it [is over](Self::is_over). It observed pods as of its beginning, but
+    /// no later than `observed`. Returns `None` if it observed no pod.
+    pub(crate) fn complete(&mut self, now: Instant, observed: Option<Moment>) -> Option<Completed> {
+        let open = self.current.take_if(|open| open.waiting.is_empty())?;
+        let observed = observed?;
         let Basis { begun, kind, .. } = open.basis;
         let took = now.duration_since(begun.instant);
         let begun = match observed.instant < begun.instant {
@@ -183,11 +179,11 @@ impl Passes {
                 .take_if(|needed_since| *needed_since <= begun.instant);
             self.listed = self.listed.max(Some(begun.instant));
         }
-        Completion::Pass {
+        Some(Completed {
             pass,
             is_first: self.completed == 1,
             given_up: open.given_up,
-        }
+        })
     }
 
     /// Whether the open pass waits for no pod any more.
@@ -236,20 +232,13 @@ impl Passes {
     }
 }
 
-/// The result of trying to end a pass.
+/// A pass that is over and observed at least one pod.
 #[derive(Clone, Debug)]
-pub(crate) enum Completion {
-    /// The pass still waits, or none is open.
-    NotOver,
-    /// The pass is over and observed no pod.
-    NoPodObserved,
-    /// The pass is over and observed at least one pod.
-    Pass {
-        pass: Pass,
-        is_first: bool,
-        /// The pods that it did not observe.
-        given_up: BTreeSet<PodUid>,
-    },
+pub(crate) struct Completed {
+    pub(crate) pass: Pass,
+    pub(crate) is_first: bool,
+    /// The pods that it did not observe.
+    pub(crate) given_up: BTreeSet<PodUid>,
 }
 
 #[cfg(test)]
@@ -298,7 +287,7 @@ mod tests {
         assert!(passes.take_next().is_none(), "one is open");
         passes.ended(&"a".into());
         let ended = passes.complete(third.instant, Some(third));
-        assert!(matches!(ended, Completion::Pass { .. }));
+        assert!(ended.is_some());
         assert!(passes.needs_pass());
         let next = passes.take_next().map(|next| next.begun);
         assert_eq!(next.map(|begun| begun.instant), Some(third.instant));
@@ -318,16 +307,10 @@ mod tests {
         begin(&mut passes, first, &["a"]);
         passes.abandon();
         begin(&mut passes, second, &[]);
-        assert!(matches!(
-            passes.complete(second.instant, None),
-            Completion::NoPodObserved
-        ));
+        assert!(passes.complete(second.instant, None).is_none());
         assert!(passes.needs_pass());
         begin(&mut passes, third, &[]);
-        assert!(matches!(
-            passes.complete(third.instant, Some(third)),
-            Completion::Pass { .. }
-        ));
+        assert!(passes.complete(third.instant, Some(third)).is_some());
         assert!(!passes.needs_pass());
     }
 

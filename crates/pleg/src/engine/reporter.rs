@@ -97,16 +97,6 @@ pub(crate) struct ObservationProgress {
     pub(crate) has_stalled: bool,
 }
 
-/// The stuck calls of a new key, compared with the reported ones.
-enum StuckCalls {
-    /// One that was not reported lately.
-    New,
-    /// One that was reported lately, and was none in between: it is slow each time.
-    Recurring,
-    Fewer,
-    Same,
-}
-
 impl Key {
     fn of(coverage: &Coverage, verdict: (HealthState, Reason), now: Instant) -> Self {
         let stuck = coverage.stuck.iter().map(|call| {
@@ -220,14 +210,7 @@ impl Reporter {
             }
             self.improved = Some(instant);
         } else if (key.state, key.reason) == (self.reported.state, self.reported.reason) {
-            let due = match self.compare_stuck_calls(&key, instant) {
-                StuckCalls::New => self.reported_at + REPORTED_TOGETHER_WITHIN,
-                // Often the other culprits end a moment later.
-                StuckCalls::Fewer => {
-                    *self.fewer_since.get_or_insert(instant) + REPORTED_TOGETHER_WITHIN
-                }
-                StuckCalls::Recurring | StuckCalls::Same => self.reported_at + FIRST_HOLD,
-            };
+            let due = self.details_due(&key, instant);
             if instant < due {
                 self.due = Some(due);
                 return None;
@@ -258,22 +241,27 @@ impl Reporter {
         Some(self.report(coverage, now))
     }
 
-    /// Compares the stuck calls of a newer key with the reported ones.
-    fn compare_stuck_calls(&self, newer: &Key, now: Instant) -> StuckCalls {
+    /// When a report with this newer key is due, which has the same state and reason.
+    fn details_due(&mut self, newer: &Key, now: Instant) -> Instant {
         let reported = &self.reported.stuck;
-        let mut added = newer.stuck.iter().filter(|call| !reported.contains(call));
-        let is_earlier = |call: &StuckKey| {
+        // A call that was reported lately, and was not stuck in between, is slow each time.
+        let is_new = |call: &StuckKey| {
             let until = self.earlier.get(call);
-            until.is_some_and(|until| now < *until + FIRST_HOLD)
+            until.is_none_or(|until| now >= *until + FIRST_HOLD)
         };
-        if newer.stuck == *reported {
-            StuckCalls::Same
-        } else if newer.stuck.iter().all(|call| reported.contains(call)) {
-            StuckCalls::Fewer
-        } else if added.all(is_earlier) {
-            StuckCalls::Recurring
+        let mut added = newer
+            .stuck
+            .iter()
+            .filter(|call| !reported.contains(call))
+            .peekable();
+        let is_fewer = added.peek().is_none() && newer.stuck != *reported;
+        if added.any(is_new) {
+            self.reported_at + REPORTED_TOGETHER_WITHIN
+        } else if is_fewer {
+            // Often the other culprits end a moment later.
+            *self.fewer_since.get_or_insert(now) + REPORTED_TOGETHER_WITHIN
         } else {
-            StuckCalls::New
+            self.reported_at + FIRST_HOLD
         }
     }
 

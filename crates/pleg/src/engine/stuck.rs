@@ -13,7 +13,7 @@
 
 use super::lists::Ages;
 use super::state::Engine;
-use crate::model::id::PodRef;
+use crate::model::id::{PodRef, PodUid};
 use crate::runtime::{About, OutstandingCall, Rpc};
 
 impl Engine {
@@ -49,6 +49,12 @@ impl Engine {
     pub(super) fn stuck_status_calls(&self) -> impl Iterator<Item = OutstandingCall> {
         let stuck = self.sent_and_stuck();
         stuck.map(|call| self.with_owner_from_host(call))
+    }
+
+    /// The pods of these calls.
+    pub(super) fn stuck_pods(&self) -> impl Iterator<Item = PodUid> {
+        let calls = self.stuck_status_calls();
+        calls.filter_map(|call| Some(call.about.pod?.uid))
     }
 
     /// The same, with what was known of each id when the call was sent.

@@ -13,7 +13,6 @@
 //! made: a runtime that is down does not receive calls for all ids.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::sync::Arc;
 use std::time::Duration;
 
 use base::ledger::Ledger;
@@ -22,7 +21,7 @@ use tokio::time::Instant;
 use super::call::{Call, Key, List, Request};
 use super::limits::{MAX_STATUS_OVERDUE, MAX_UNKNOWN_IDS};
 use super::lists::PerList;
-use crate::model::id::{HostId, Id, Owner, PodRef, PodUid};
+use crate::model::id::{HostId, Id, Owner, PodUid};
 use crate::model::listed::{ListedPod, ListedSandbox, SandboxState};
 use crate::model::wall_time::Moment;
 use crate::runtime::About;
@@ -171,7 +170,7 @@ impl Sweeper {
         for pod in listed {
             let target = |request: Request, container| Target {
                 uid: Some(pod.pod.uid.clone()),
-                about: about(&request, container, Some(&pod.pod)),
+                about: request.about(container, Some(&pod.pod)),
                 request,
             };
             for row in &pod.sandboxes {
@@ -202,7 +201,7 @@ impl Sweeper {
         for (_, (request, _)) in not_found {
             targets.push_back(Target {
                 uid: None,
-                about: about(request, None, None),
+                about: request.about(None, None),
                 request: request.clone(),
             });
         }
@@ -221,7 +220,7 @@ impl Sweeper {
             for (_, request) in requests.into_iter().filter(|(missing, _)| *missing) {
                 targets.push_front(Target {
                     uid: None,
-                    about: about(&request, None, None),
+                    about: request.about(None, None),
                     request,
                 });
             }
@@ -243,6 +242,11 @@ impl Sweeper {
         Some(target.into_call())
     }
 
+    /// The sweeps that may be waiting for answers.
+    fn sweeps(&mut self) -> impl Iterator<Item = &mut Sweep> {
+        self.trailing.iter_mut().chain(&mut self.sweep)
+    }
+
     /// A call of a sweep ended.
     pub(crate) fn answered(
         &mut self,
@@ -251,14 +255,14 @@ impl Sweeper {
         outcome: Outcome,
         now: Instant,
     ) {
-        for sweep in [&mut self.trailing, &mut self.sweep].into_iter().flatten() {
+        for sweep in self.sweeps() {
             sweep.ended(key, uid, outcome, now);
         }
     }
 
     /// A call that a sweep may be waiting for has ended; another component had sent it.
     pub(crate) fn answered_elsewhere(&mut self, key: &Key, uid: &PodUid, outcome: Outcome) {
-        for sweep in [&mut self.trailing, &mut self.sweep].into_iter().flatten() {
+        for sweep in self.sweeps() {
             sweep.answered_elsewhere(key, uid, outcome);
         }
     }
@@ -273,7 +277,7 @@ impl Sweeper {
 
     /// The earliest time as of which a remembered sweep holds.
     pub(crate) fn as_of(&self) -> Option<Instant> {
-        let sweeps = [&self.trailing, &self.sweep].into_iter().flatten();
+        let sweeps = self.trailing.iter().chain(&self.sweep);
         sweeps.map(Sweep::as_of).min()
     }
 
@@ -284,7 +288,7 @@ impl Sweeper {
 
     /// A list that was requested at `requested` was answered, whichever component had requested it.
     pub(crate) fn list_answered(&mut self, list: List, requested: Instant) {
-        for sweep in [&mut self.trailing, &mut self.sweep].into_iter().flatten() {
+        for sweep in self.sweeps() {
             sweep.list_answered(list, requested);
         }
     }
@@ -307,7 +311,7 @@ impl Sweeper {
     /// The runtime may be another one.
     pub(crate) fn runtime_changed(&mut self) {
         self.has_containers_in_sandboxes = None;
-        for sweep in [&mut self.trailing, &mut self.sweep].into_iter().flatten() {
+        for sweep in self.sweeps() {
             sweep.runtime_changed();
         }
     }
@@ -357,22 +361,6 @@ impl Sweeper {
             _ => Some(self.next),
         };
         [trailing, next].into_iter().flatten().min()
-    }
-}
-
-/// What a call about one id is about, for the ledger and for reports.
-pub(super) fn about(
-    request: &Request,
-    container: Option<&Arc<str>>,
-    pod: Option<&PodRef>,
-) -> About {
-    let (call, id) = request.key();
-    About {
-        call,
-        id,
-        // A container that is known only by its id has no name yet.
-        container: container.filter(|name| !name.is_empty()).cloned(),
-        pod: pod.cloned(),
     }
 }
 

@@ -70,16 +70,8 @@ impl Hint {
 
     /// Merges two hints into one inspection. The time is that of the newer one.
     fn join(&mut self, newer: Self) {
-        for met in newer.met {
-            if !self.met.contains(&met) && self.met.len() < MAX_HINTED_IDS {
-                self.met.push(met);
-            }
-        }
-        for id in newer.removed {
-            if !self.removed.contains(&id) && self.removed.len() < MAX_HINTED_IDS {
-                self.removed.push(id);
-            }
-        }
+        extend(&mut self.met, newer.met);
+        extend(&mut self.removed, newer.removed);
         self.source = newer.source;
         self.at = newer.at;
         self.announced = newer.announced;
@@ -151,26 +143,16 @@ impl Records {
         begun: Instant,
         ended: Instant,
     ) {
-        let Some(record) = self.pods.get(&ticket.uid) else {
+        let record = self.pods.get_mut(&ticket.uid);
+        let Some(record) = record.filter(|record| record.is_inspected_by(ticket)) else {
             return;
         };
-        let inspecting = record.inspecting.as_ref();
-        if inspecting.is_none_or(|it| it.ticket != ticket.number) {
+        record.found(found, ended);
+        let Some(hint) = record.inspecting.as_ref().and_then(|it| it.hint.clone()) else {
             return;
-        }
-        let hinted = inspecting.is_some_and(|it| it.hint.is_some());
-        if let Some(record) = self.pods.get_mut(&ticket.uid) {
-            record.found(found, ended);
-        }
-        if !hinted {
-            return;
-        }
+        };
         self.amended();
         let Some(record) = self.pods.get_mut(&ticket.uid) else {
-            return;
-        };
-        let hint = record.inspecting.as_ref().and_then(|it| it.hint.clone());
-        let Some(hint) = hint else {
             return;
         };
         let interval = Interval {
@@ -197,8 +179,10 @@ impl Records {
             if let Some(known) = &record.listed {
                 listed.extend_beyond(known, &version);
             }
-            let listed = Some(Arc::new(listed)).filter(|pod| !pod.is_empty());
-            let listed = listed.or_else(|| record.expected());
+            let listed = match listed.is_empty() {
+                true => record.expected(),
+                false => Some(Arc::new(listed)),
+            };
             if listed.is_none() {
                 record.inspecting = None;
             }
@@ -216,14 +200,10 @@ impl Records {
             record.overtaken = true;
             let parts = [record.sandboxes, record.containers];
             if !parts.iter().all(|part| part.is_listed_after(hint.at)) {
-                record.hint = Some(match record.hint.take() {
-                    Some(newer) => {
-                        let mut both = hint;
-                        both.join(*newer);
-                        both
-                    }
-                    None => hint,
-                });
+                let newer = record.hint.replace(hint);
+                if let (Some(both), Some(newer)) = (&mut record.hint, newer) {
+                    both.join(*newer);
+                }
             }
         }
         if record.inspecting.is_none() {
@@ -233,28 +213,38 @@ impl Records {
     }
 }
 
+/// Adds what is new, up to [`MAX_HINTED_IDS`].
+fn extend<T: PartialEq>(known: &mut Vec<T>, newer: Vec<T>) {
+    for it in newer {
+        if !known.contains(&it) && known.len() < MAX_HINTED_IDS {
+            known.push(it);
+        }
+    }
+}
+
 /// Whether an inspection agrees with what was observed of single ids meanwhile, so that it does not
 /// matter which is newer. During sweeps some id of the pod is requested all the time.
 fn agrees(record: &Record, found: &PodStatus, interval: Interval) -> bool {
+    // An unknown id is new, and not removed since, if no list and no status call that overlaps
+    // `interval` has shown that it does not exist.
+    let is_new = |part: &Freshness, id: &Id| {
+        part.admits_one(interval) && !record.is_observed_since(id, interval.begun)
+    };
     let mut sandboxes = found.sandboxes.iter();
     let mut containers = found.containers.iter();
     record.listed.is_some()
-        && sandboxes.all(|status| {
-            let known = record.state_of::<ListedSandbox>(&status.id);
-            let is_new = || is_new(record, &record.sandboxes, &status.id, interval);
-            known.map_or_else(is_new, |known| known == status.state)
-        })
-        && containers.all(|status| {
-            let known = record.state_of::<ListedContainer>(&status.id);
-            let is_new = || is_new(record, &record.containers, &status.id, interval);
-            known.map_or_else(is_new, |known| known == status.state)
-        })
-}
-
-/// Whether an unknown id is new, and not removed since: no list and no status call that overlaps
-/// `interval` has shown that it does not exist.
-fn is_new(record: &Record, part: &Freshness, id: &Id, interval: Interval) -> bool {
-    part.admits_one(interval) && !record.is_observed_since(id, interval.begun)
+        && sandboxes.all(
+            |status| match record.state_of::<ListedSandbox>(&status.id) {
+                Some(known) => known == status.state,
+                None => is_new(&record.sandboxes, &status.id),
+            },
+        )
+        && containers.all(
+            |status| match record.state_of::<ListedContainer>(&status.id) {
+                Some(known) => known == status.state,
+                None => is_new(&record.containers, &status.id),
+            },
+        )
 }
 
 /// The pod as an inspection found it. Rows that were not found are removed, unless a row `stays`

@@ -66,7 +66,7 @@ pub use hint::{Hint, Met};
 pub use interval::Interval;
 pub(crate) use interval::just_after;
 pub(crate) use record::Part;
-use record::{Inspecting, Record};
+use record::{Inspecting, Record, exited};
 
 /// The records of all pods.
 #[derive(Debug, Default)]
@@ -96,14 +96,8 @@ pub struct Records {
 pub struct Ticket {
     /// The pod that is inspected.
     pub uid: PodUid,
-    number: u64,
-}
-
-impl Ticket {
     /// Identifies the inspection among those of all pods.
-    pub fn number(&self) -> u64 {
-        self.number
-    }
+    pub number: u64,
 }
 
 /// What to do about a pod.
@@ -359,14 +353,14 @@ impl Records {
         if !ran(&before, ContainerState::Running) || !ran(listed, ContainerState::Exited) {
             return None;
         }
-        let after = exited(&before, id);
+        let after = exited(before.clone(), |exited| exited == id);
         record.committed = Some(after.clone());
         if record.listed.as_deref() == Some(&*after) {
             record.listed = Some(after.clone());
         }
         // An inspection under way was planned while it ran.
         if let Some(inspecting) = &mut record.inspecting {
-            inspecting.version = exited(&inspecting.version, id);
+            inspecting.version = exited(inspecting.version.clone(), |exited| exited == id);
         }
         note(&mut self.unsettled, uid, record);
         Some(Commit {
@@ -387,11 +381,6 @@ impl Records {
         self.tickets
     }
 
-    /// How many pods are known.
-    pub fn len(&self) -> usize {
-        self.pods.len()
-    }
-
     /// When the lists were requested that show the pod as listed: the older of the two.
     fn listed_at(&self, uid: &PodUid) -> Option<Instant> {
         if let Some((_, observed)) = &self.as_of {
@@ -409,11 +398,6 @@ impl Records {
     /// Whether this pod is known.
     pub fn knows(&self, uid: &PodUid) -> bool {
         self.pods.contains_key(uid)
-    }
-
-    /// Whether no pod is known.
-    pub fn is_empty(&self) -> bool {
-        self.pods.is_empty()
     }
 
     /// The pod as last observed; `None` if only a hint has named it.
@@ -449,15 +433,6 @@ impl Records {
         // An empty one is known from a hint only.
         listed.filter(|pod| !pod.is_empty())
     }
-}
-
-/// The pod, with this container as exited.
-fn exited(pod: &Arc<ListedPod>, id: &Id) -> Arc<ListedPod> {
-    let mut pod = ListedPod::clone(pod);
-    for row in pod.containers.iter_mut().filter(|row| row.id == *id) {
-        Arc::make_mut(row).state = ContainerState::Exited;
-    }
-    Arc::new(pod)
 }
 
 /// Updates the set of pods for which there is something to do.

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use tokio::time::Instant;
 
-use super::Records;
 use super::hint::Hint;
 use super::interval::{Freshness, Interval};
+use super::{Records, Ticket};
 use crate::model::event::Source;
 use crate::model::id::Id;
 use crate::model::listed::{
@@ -186,13 +186,10 @@ impl Record {
 
     /// Notes the ids of `before` that an observation which ended at `ended` shows as removed.
     pub(super) fn note_removed(&mut self, before: &ListedPod, ended: Instant) {
-        let names = |id: &Id| self.listed.as_ref().is_some_and(|pod| pod.names(id));
-        let sandboxes = before.sandboxes.iter().map(|row| &row.id);
-        let containers = before.containers.iter().map(|row| &row.id);
-        let gone = sandboxes.chain(containers).filter(|id| !names(id));
-        let gone: Vec<_> = gone.cloned().collect();
-        for id in gone {
-            self.note_observed(id, ended);
+        for id in before.ids() {
+            if self.listed.as_ref().is_none_or(|pod| !pod.names(id)) {
+                self.note_observed(id.clone(), ended);
+            }
         }
     }
 
@@ -201,8 +198,9 @@ impl Record {
         self.observed_at.insert(id, ended);
         if self.observed_at.len() > MAX_OBSERVED_IDS {
             let oldest = self.observed_at.iter().min_by_key(|(_, ended)| **ended);
-            let oldest = oldest.map(|(id, _)| id.clone());
-            oldest.and_then(|id| self.observed_at.remove(&id));
+            if let Some(id) = oldest.map(|(id, _)| id.clone()) {
+                self.observed_at.remove(&id);
+            }
         }
     }
 
@@ -223,7 +221,7 @@ impl Record {
     pub(super) fn list(&mut self, pod: Option<Arc<ListedPod>>, source: Source) {
         // cri-dockerd lists a container whose start failed as created, while its status is exited. And
         // a delayed list shows a container as running that has exited since.
-        let pod = pod.map(|pod| end_rows(pod, &self.ended));
+        let pod = pod.map(|pod| exited(pod, |id| self.ended.contains_key(id)));
         if self.listed != pod {
             self.source = source;
         }
@@ -265,13 +263,19 @@ impl Record {
                 _ => {}
             }
         }
-        inspecting.version = end_rows(inspecting.version.clone(), &self.ended);
-        let listed = self.listed.take();
-        let settled = listed.clone().map(|pod| end_rows(pod, &self.ended));
-        if settled != listed {
+        let has_ended = |id: &Id| self.ended.contains_key(id);
+        inspecting.version = exited(inspecting.version.clone(), has_ended);
+        let settled = self.listed.clone().map(|pod| exited(pod, has_ended));
+        if settled != self.listed {
             self.source = source.unwrap_or(self.source);
         }
         self.listed = settled;
+    }
+
+    /// Whether the inspection with this ticket is under way.
+    pub(super) fn is_inspected_by(&self, ticket: &Ticket) -> bool {
+        let inspecting = self.inspecting.as_ref();
+        inspecting.is_some_and(|it| it.ticket == ticket.number)
     }
 
     /// Requests an inspection, unless one is under way.
@@ -357,16 +361,16 @@ impl Part for ListedContainer {
     }
 }
 
-/// The pod, with these containers as exited.
-fn end_rows(pod: Arc<ListedPod>, ended: &BTreeMap<Id, Instant>) -> Arc<ListedPod> {
+/// The pod, with the containers that have ended as exited.
+pub(super) fn exited(pod: Arc<ListedPod>, has_ended: impl Fn(&Id) -> bool) -> Arc<ListedPod> {
     let is_wrong =
-        |row: &ListedContainer| row.state != ContainerState::Exited && ended.contains_key(&row.id);
+        |row: &ListedContainer| row.state != ContainerState::Exited && has_ended(&row.id);
     if !pod.containers.iter().any(|row| is_wrong(row)) {
         return pod;
     }
-    let mut settled = ListedPod::clone(&pod);
-    for row in settled.containers.iter_mut().filter(|row| is_wrong(row)) {
+    let mut pod = Arc::unwrap_or_clone(pod);
+    for row in pod.containers.iter_mut().filter(|row| is_wrong(row)) {
         Arc::make_mut(row).state = ContainerState::Exited;
     }
-    Arc::new(settled)
+    Arc::new(pod)
 }

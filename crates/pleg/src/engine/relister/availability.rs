@@ -25,7 +25,7 @@ impl Relister {
                 }
                 _ => Lists::Failed(error.clone()),
             }
-        } else if self.each(Lister::was_unavailable).any() {
+        } else if self.each(|list| list.was_unavailable).any() {
             Lists::Stuck
         } else {
             match self.slowest() {
@@ -54,9 +54,7 @@ impl Relister {
         };
         let unavailable = self.unavailable(ages).but_not(answered);
         for list in List::BOTH {
-            if unavailable[list] {
-                self.lists[list].note_unavailable();
-            }
+            self.lists[list].was_unavailable |= unavailable[list];
         }
     }
 
@@ -93,7 +91,7 @@ impl Relister {
         is_blocked
             .or(self.failing())
             .or(stuck)
-            .or(self.each(Lister::was_unavailable))
+            .or(self.each(|list| list.was_unavailable))
     }
 
     /// Why lists are unavailable: none can be requested, or one fails.
@@ -105,14 +103,14 @@ impl Relister {
     /// Whether a kubelet could not have received the last lists.
     pub(crate) fn has_failed_kubelet(&self) -> bool {
         self.failure().is_some()
-            || self.each(Lister::was_unavailable).any()
+            || self.each(|list| list.was_unavailable).any()
             || self.complete.for_kubelet != self.complete.last
     }
 
     /// How long a kubelet, which requests one list after the other, would have waited for the last
     /// lists, and how much longer than this process did.
     pub(crate) fn for_kubelet_took(&self) -> (Duration, Duration) {
-        let [one, other] = self.each(Lister::took).both();
+        let [one, other] = self.each(|list| list.took).both();
         (one + other, one.min(other))
     }
 
@@ -128,7 +126,7 @@ impl Relister {
 
     /// How long the slower list took, if one was late when last answered.
     fn slowest(&self) -> Option<Duration> {
-        let [one, other] = self.each(|list| list.punctuality().delay()).both();
+        let [one, other] = self.each(|list| list.punctuality.delay()).both();
         one.max(other)
     }
 
@@ -149,7 +147,7 @@ impl Relister {
     /// duration if they are late each time.
     pub(crate) fn stuck(&self, ages: Ages) -> PerList<bool> {
         let overdue = self.overdue_after();
-        let limits = self.each(|list| list.punctuality().stuck_after(overdue));
+        let limits = self.each(|list| list.punctuality.stuck_after(overdue));
         let lists = ages.lists.zip(limits);
         lists.map(|(age, limit)| age.is_some_and(|age| age >= limit))
     }
@@ -174,7 +172,7 @@ impl Relister {
     /// How long `Version` may take beside late lists before it is overdue.
     pub(crate) fn version_overdue_after(&self) -> Duration {
         let overdue = self.overdue_after();
-        let limits = self.each(|list| list.punctuality().stuck_after(overdue));
+        let limits = self.each(|list| list.punctuality.stuck_after(overdue));
         let [one, other] = limits.both();
         one.max(other)
     }

@@ -137,7 +137,7 @@ impl Relister {
         let is_overdue = self.is_any_suspect(now);
         let other = &mut self.lists[ended.other()];
         let is_outstanding = other.is_outstanding();
-        let was_lost_meanwhile = other.failed_at() >= Some(sent);
+        let was_lost_meanwhile = other.failed_at >= Some(sent);
         let lost = error.filter(|error| is_no_connection(error));
         // After a lost connection, the next call often finds none.
         let first = other.loss().filter(|_| was_lost_meanwhile);

@@ -32,7 +32,7 @@ impl Engine {
             let inspecting = records.inspecting();
             let waiting = inspecting - &reported;
             Awaited {
-                have_all_failed: waiting.iter().all(|uid| failures.of(uid).is_some()),
+                have_all_failed: waiting.iter().all(|uid| failures.error_of(uid).is_some()),
                 given_up: inspecting & &reported,
                 waiting,
             }
@@ -150,12 +150,6 @@ impl Engine {
             let newer = last.filter(|last| last.instant > as_of.instant);
             self.last_inspected = Some(newer.unwrap_or(as_of));
         }
-    }
-
-    /// Notes that pods were observed as of `time` without the lists that are unavailable now.
-    pub(super) fn note_observed_without_lists(&mut self, time: Instant, now: Instant) {
-        let unseen = self.unseen_lists(now);
-        self.relister.note_observed_without(unseen, time);
     }
 
     pub(super) fn synced(&self, now: Moment) -> Record {

@@ -229,23 +229,18 @@ impl Processes {
         now: Instant,
     ) -> Option<ToOpen> {
         self.pid_calls.remove(id);
-        match answer {
-            Ok(Some(pid)) => self.open(id, pid),
-            Ok(None) => {
-                self.refuse(id, PIDS_UNREPORTED.into(), None, None);
-                None
-            }
+        let (why, retry) = match answer {
+            Ok(Some(pid)) => return self.open(id, pid),
+            Ok(None) => (PIDS_UNREPORTED.into(), None),
             // It is not requested again.
             Err(CallError::Withheld) => {
                 tracing::warn!("the process of container {id} is not watched: {PID_LOST}");
-                self.refuse(id, PID_LOST.into(), None, None);
-                None
+                (PID_LOST.into(), None)
             }
-            Err(error) => {
-                self.refuse(id, error.to_string().into(), Some(now), None);
-                None
-            }
-        }
+            Err(error) => (error.to_string().into(), Some(now)),
+        };
+        self.refuse(id, why, retry, None);
+        None
     }
 
     fn open(&mut self, id: &Id, reported: u32) -> Option<ToOpen> {

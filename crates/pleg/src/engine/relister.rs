@@ -34,7 +34,7 @@ mod newest;
 pub(super) use newest::ListRow;
 use newest::{Newest, Rows};
 
-use connection::Connection;
+use connection::{Connection, is_no_connection};
 
 use super::call::{List, Request};
 use super::limits::FIRST_RETRY_PAUSE;
@@ -203,7 +203,7 @@ impl Relister {
         let Some(begun) = lister.begun() else {
             return;
         };
-        if !is_of_the_list(error) {
+        if is_no_connection(error) {
             lister.lost(error, now);
         } else if lister.failed(error, now) {
             tracing::debug!("unable to list: {error}");
@@ -346,9 +346,4 @@ impl Relister {
         let [one, other] = self.each(|list| list.observed_without).both();
         one.max(other)
     }
-}
-
-/// Whether an error is evidence about the list, and not only about the connection.
-fn is_of_the_list(error: &CallError) -> bool {
-    !matches!(error, CallError::Unavailable(_))
 }

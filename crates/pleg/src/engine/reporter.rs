@@ -318,12 +318,14 @@ impl Reporter {
                         }
                     }
                 }
-                // The report of the improvement is held, but the sentence describes the present.
-                Some(_) => {
-                    let (_, reason) = assess(coverage, now.instant, self.threshold);
+                better_since => {
+                    // The report of an improvement is held, but the sentence describes the present.
+                    let reason = match better_since {
+                        Some(_) => assess(coverage, now.instant, self.threshold).1,
+                        None => reason,
+                    };
                     message(coverage, state, reason, now.instant, self.threshold)
                 }
-                None => message(coverage, state, reason, now.instant, self.threshold),
             },
             stuck: stuck
                 .map(|call| StuckCall::new(call, now.instant))

@@ -29,7 +29,7 @@ use crate::runtime::About;
 mod sweep;
 
 pub(crate) use sweep::{Outcome, Swept};
-use sweep::{Sweep, Target};
+use sweep::{Sweep, Target, target};
 
 /// The sweeps that replace a list.
 #[derive(Debug)]
@@ -154,7 +154,7 @@ impl Sweeper {
     ) -> VecDeque<Target> {
         let mut unknown: BTreeSet<Id> = self.host_ids.keys().cloned().collect();
         unknown.extend(std::mem::take(&mut self.hinted_ids).into_keys());
-        let mut targets = VecDeque::new();
+        let mut targets = VecDeque::<Target>::new();
         // Some runtimes report new containers in the status of their sandbox. While it is unknown
         // whether this one does, the status of one sandbox that has containers shows it.
         let mut is_requested = false;
@@ -168,27 +168,21 @@ impl Sweeper {
             needs_status
         };
         for pod in listed {
-            let target = |request: Request, container| Target {
-                uid: Some(pod.pod.uid.clone()),
-                about: request.about(container, Some(&pod.pod)),
-                request,
-            };
+            for id in pod.ids() {
+                unknown.remove(id);
+            }
             for row in &pod.sandboxes {
-                unknown.remove(&row.id);
                 let shows_containers = missing.containers && needs_sandbox_status(pod, row);
                 if missing.sandboxes || shows_containers {
-                    targets.push_back(target(Request::Sandbox(row.id.clone()), None));
+                    targets.push_back(target(Request::Sandbox(row.id.clone()), Some(pod)));
                 }
             }
-            for row in &pod.containers {
-                unknown.remove(&row.id);
-                if missing.containers {
-                    let request = Request::Container(row.id.clone());
-                    targets.push_back(target(request, Some(&row.name)));
-                }
+            if missing.containers {
+                let containers = pod.containers.iter().map(|row| row.id.clone());
+                targets.extend(containers.map(|id| target(Request::Container(id), Some(pod))));
             }
         }
-        let requested = targets.iter().map(|target| target.request.key());
+        let requested = targets.iter().map(|(call, _)| call.request.key());
         let requested: BTreeSet<Key> = requested
             .filter(|key| self.not_found.contains_key(key))
             .collect();
@@ -196,33 +190,19 @@ impl Sweeper {
             let is_unknown = key.1.as_ref().is_some_and(|id| unknown.contains(id));
             requested.contains(key) || now < *since + MAX_STATUS_OVERDUE && !is_unknown
         });
-        let not_found = self.not_found.iter();
-        let not_found = not_found.filter(|(key, _)| !requested.contains(*key));
-        for (_, (request, _)) in not_found {
-            targets.push_back(Target {
-                uid: None,
-                about: request.about(None, None),
-                request: request.clone(),
-            });
-        }
+        let others = self.not_found.iter();
+        let others = others.filter(|(key, _)| !requested.contains(*key));
+        targets.extend(others.map(|(_, (request, _))| target(request.clone(), None)));
         // These come first, because nothing is known about them yet.
         for id in unknown {
             // An owner without a container may mean that the host does not know the container's
             // name.
             let is_container = self.owner(&id).is_some_and(|it| it.container.is_some());
-            let requests = [
-                (
-                    missing.sandboxes && !is_container,
-                    Request::Sandbox(id.clone()),
-                ),
-                (missing.containers, Request::Container(id.clone())),
-            ];
-            for (_, request) in requests.into_iter().filter(|(missing, _)| *missing) {
-                targets.push_front(Target {
-                    uid: None,
-                    about: request.about(None, None),
-                    request,
-                });
+            if missing.sandboxes && !is_container {
+                targets.push_front(target(Request::Sandbox(id.clone()), None));
+            }
+            if missing.containers {
+                targets.push_front(target(Request::Container(id), None));
             }
         }
         targets
@@ -235,11 +215,11 @@ impl Sweeper {
         if let Some(target) = trailing.and_then(|it| it.take(ledger, now)) {
             // Both sweeps together keep the pace.
             sweep.postpone(now);
-            return Some(target.into_call());
+            return Some(target);
         }
         let target = sweep.take(ledger, now)?;
         self.next = self.next.max(now);
-        Some(target.into_call())
+        Some(target)
     }
 
     /// The sweeps that may be waiting for answers.
@@ -357,10 +337,9 @@ impl Sweeper {
         let trailing = self.trailing.as_ref().and_then(|it| it.due(ledger));
         let next = match &self.sweep {
             Some(sweep) if sweep.has_target(ledger) => sweep.due(ledger),
-            _ if self.is_reading_host => None,
-            _ => Some(self.next),
+            _ => Some(self.next).filter(|_| !self.is_reading_host),
         };
-        [trailing, next].into_iter().flatten().min()
+        trailing.into_iter().chain(next).min()
     }
 }
 

@@ -68,8 +68,7 @@ impl Engine {
     /// The pods that are unobserved as of the last pass.
     pub(super) fn unobserved_by_last_pass(&self) -> impl Iterator<Item = &PodUid> {
         let as_of = self.passes.last().map(|pass| pass.begun.instant);
-        let as_of = as_of.into_iter();
-        let pods = as_of.flat_map(|as_of| self.unobserved.differing.unobserved_since(as_of));
+        let pods = self.unobserved.differing.unobserved_since(as_of);
         pods.map(|(uid, _)| uid)
     }
 
@@ -80,8 +79,7 @@ impl Engine {
             true => Some(now),
             false => now.checked_sub(SETTLED_AFTER),
         };
-        let since = since.into_iter();
-        let overdue = since.flat_map(|time| self.unobserved.differing.unobserved_since(time));
+        let overdue = self.unobserved.differing.unobserved_since(since);
         // The runtime does not report these exits yet.
         let dead = self.processes.dead().map(|(_, pod)| &pod.uid);
         self.unobserved_by_last_pass()
@@ -136,17 +134,11 @@ impl Engine {
     /// The first pods that have been unobserved for long although no call explains it. They are
     /// reported here, and are being inspected.
     pub(super) fn unexplained(&self, reported: &BTreeSet<PodUid>, now: Instant) -> Vec<Failing> {
-        let Some(limit) = now.checked_sub(INSPECTIONS_FAIL) else {
-            return Vec::new();
-        };
-        let is_known = |uid: &PodUid| {
-            self.unobserved
-                .differing
-                .noted(uid)
-                .is_some_and(|at| at <= limit)
-        };
-        let pods = self.unobserved.differing.unobserved_since(limit);
-        let pods = pods.filter(|(uid, _)| is_known(uid) && !reported.contains(*uid));
+        let limit = now.checked_sub(INSPECTIONS_FAIL);
+        let differing = &self.unobserved.differing;
+        let pods = differing.unobserved_since(limit);
+        let pods =
+            pods.filter(|(uid, _)| differing.noted(uid) <= limit && !reported.contains(*uid));
         let pods = pods
             .filter_map(|(uid, since)| self.failing_pod(uid, InspectError::NotSeen, since, since));
         // If more pods wait, the runtime is too slow, and they are only counted.

@@ -345,12 +345,12 @@ impl Records {
         self.observe_one::<ListedContainer>(uid, id, Some(ContainerState::Exited), interval);
         let record = self.pods.get_mut(uid)?;
         let before = record.committed.clone()?;
-        let ran = |pod: &ListedPod, state| {
+        let has = |pod: &ListedPod, state| {
             let mut rows = pod.containers.iter();
             rows.any(|row| row.id == *id && row.state == state)
         };
         let listed = record.listed.as_ref()?;
-        if !ran(&before, ContainerState::Running) || !ran(listed, ContainerState::Exited) {
+        if !has(&before, ContainerState::Running) || !has(listed, ContainerState::Exited) {
             return None;
         }
         let after = exited(before.clone(), |exited| exited == id);
@@ -414,22 +414,20 @@ impl Records {
 
     /// Whether containers of this sandbox of the pod are listed.
     pub fn has_container_in(&self, uid: &PodUid, sandbox: &Id) -> bool {
-        let listed = self.pods.get(uid).and_then(|record| record.listed.as_ref());
-        let mut rows = listed.iter().flat_map(|pod| &pod.containers);
-        rows.any(|row| row.sandbox_id == *sandbox)
+        let listed = self.listed_as(uid);
+        listed.is_some_and(|pod| pod.containers.iter().any(|row| row.sandbox_id == *sandbox))
     }
 
     /// All pods as last reported, by UID.
     pub fn committed(&self) -> impl Iterator<Item = &Arc<ListedPod>> {
-        self.pods
-            .values()
-            .filter_map(|record| record.committed.as_ref())
+        let pods = self.pods.values();
+        pods.filter_map(|record| record.committed.as_ref())
     }
 
     /// All pods as last observed, by UID.
     pub fn listed(&self) -> impl Iterator<Item = &Arc<ListedPod>> {
-        let listed = self.pods.values();
-        let listed = listed.filter_map(|record| record.listed.as_ref());
+        let pods = self.pods.values();
+        let listed = pods.filter_map(|record| record.listed.as_ref());
         // An empty one is known from a hint only.
         listed.filter(|pod| !pod.is_empty())
     }

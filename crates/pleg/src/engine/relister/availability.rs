@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Relister, is_of_the_list};
+use super::{Relister, is_no_connection};
 use crate::engine::call::List;
 use crate::engine::lister::{Lister, twice};
 use crate::engine::lists::{Ages, PerList};
@@ -20,7 +20,7 @@ impl Relister {
                 (CallError::Unavailable(_), Some(age)) if age >= self.overdue_after() => {
                     Lists::Stuck
                 }
-                _ if self.connection.failure.is_some() && is_of_the_list(error) => {
+                _ if self.connection.failure.is_some() && !is_no_connection(error) => {
                     Lists::Unserved(error.clone())
                 }
                 _ => Lists::Failed(error.clone()),
@@ -146,10 +146,13 @@ impl Relister {
     /// Which lists are stuck: they take longer than is usual, or more than twice their last
     /// duration if they are late each time.
     pub(crate) fn stuck(&self, ages: Ages) -> PerList<bool> {
-        let overdue = self.overdue_after();
-        let limits = self.each(|list| list.punctuality.stuck_after(overdue));
-        let lists = ages.lists.zip(limits);
+        let lists = ages.lists.zip(self.stuck_after());
         lists.map(|(age, limit)| age.is_some_and(|age| age >= limit))
+    }
+
+    fn stuck_after(&self) -> PerList<Duration> {
+        let overdue = self.overdue_after();
+        self.each(|list| list.punctuality.stuck_after(overdue))
     }
 
     /// Whether any call for the whole node is overdue.
@@ -171,9 +174,7 @@ impl Relister {
 
     /// How long `Version` may take beside late lists before it is overdue.
     pub(crate) fn version_overdue_after(&self) -> Duration {
-        let overdue = self.overdue_after();
-        let limits = self.each(|list| list.punctuality.stuck_after(overdue));
-        let [one, other] = limits.both();
+        let [one, other] = self.stuck_after().both();
         one.max(other)
     }
 

@@ -64,7 +64,7 @@ impl Connection {
             self.losses.count(now);
         }
         self.failed_at = Some(now);
-        self.failure = Some(match is_crash && self.losses.is_no_chance() {
+        self.failure = Some(match is_crash && self.losses.are_repeated() {
             true => {
                 let why = format!("the connection is lost each time {calls} requested");
                 CallError::unavailable(NoConnection::Lost, why)
@@ -221,6 +221,6 @@ fn is_lost(error: &CallError) -> bool {
 }
 
 /// Whether an error shows that there is no connection.
-fn is_no_connection(error: &CallError) -> bool {
+pub(super) fn is_no_connection(error: &CallError) -> bool {
     matches!(error, CallError::Unavailable(_))
 }

@@ -77,7 +77,7 @@ impl Request {
         }
     }
 
-    /// The same for an id of a listed pod.
+    /// What the call is about, if its id is listed in this pod.
     pub(crate) fn about_in(&self, pod: &ListedPod) -> About {
         let container = match self {
             Self::Container(id) => pod.container_name(id),

@@ -111,7 +111,7 @@ impl Doubts {
         let found: BTreeMap<Id, DoubtReason> = lacking.chain(contradictions).collect();
         for (id, found) in found {
             let known = known.remove(&id);
-            // A doubt for another reason begins anew, with short pauses.
+            // A doubt for another reason is a new one, with short pauses.
             let known = known.filter(|doubt| doubt.contradicts == found.contradicts());
             let mut doubt = known.unwrap_or_else(|| Doubt::new(found.contradicts(), now));
             doubt.retry(now);
@@ -194,8 +194,7 @@ impl Doubts {
 
     /// When the next inspection is due.
     pub(crate) fn alarm(&self) -> Option<Instant> {
-        let doubts = self.pods.values().flat_map(BTreeMap::values);
-        doubts.filter_map(|doubt| doubt.next).min()
+        self.doubts().filter_map(|doubt| doubt.next).min()
     }
 
     /// The pods whose status contradicts the list, and that newer lists have not confirmed or
@@ -213,8 +212,11 @@ impl Doubts {
 
     /// The confirmed contradictions.
     pub(crate) fn failing(&self) -> impl Iterator<Item = Failing> {
-        let doubts = self.pods.values().flat_map(BTreeMap::values);
-        doubts.filter_map(|doubt| doubt.failing.clone())
+        self.doubts().filter_map(|doubt| doubt.failing.clone())
+    }
+
+    fn doubts(&self) -> impl Iterator<Item = &Doubt> {
+        self.pods.values().flat_map(BTreeMap::values)
     }
 }
 

@@ -171,7 +171,7 @@ impl<R: Runtime> Driver<R> {
 
     /// Until when subscriptions and status requests are held.
     fn held_until(&self) -> Option<Instant> {
-        let until = self.engine.status_held_until()?;
+        let until = self.engine.settling.held_until()?;
         Some(until.min(self.held_since + STATUS_HELD_FOR))
     }
 

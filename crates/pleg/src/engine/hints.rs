@@ -7,7 +7,7 @@ use crate::model::event::Source;
 use crate::model::id::PodRef;
 use crate::model::wall_time::Moment;
 use crate::observer::Measurement;
-use crate::records::{Hint, Met};
+use crate::records::{Hint, NamedId};
 use crate::runtime::{Announced, AnnouncedSandbox, CallError};
 
 impl Engine {
@@ -22,15 +22,15 @@ impl Engine {
         let latency = created_at.map(|created| now.wall.since(created));
         self.measure(Measurement::StreamEvent(latency));
         self.streaming.announced(&id, now.instant);
-        let (pod, met) = match sandbox {
+        let (pod, named) = match sandbox {
             None => (None, Vec::new()),
             Some(AnnouncedSandbox { id: sandbox, pod }) => {
-                let container = (sandbox != id).then(|| Met::Container {
+                let container = (sandbox != id).then(|| NamedId::Container {
                     id: id.clone(),
                     sandbox: sandbox.clone(),
                 });
-                let met = [Met::Sandbox(sandbox)].into_iter().chain(container);
-                (Some(pod), met.collect())
+                let named = [NamedId::Sandbox(sandbox)].into_iter().chain(container);
+                (Some(pod), named.collect())
             }
         };
         // No call is made before its pod is known.
@@ -55,7 +55,7 @@ impl Engine {
             source: Source::Stream,
             at: now.instant,
             announced: created_at,
-            met,
+            named,
             removed: if is_removal { vec![id] } else { Vec::new() },
         };
         self.hint(&pod, hint, now);
@@ -117,7 +117,8 @@ impl Engine {
         }
     }
 
-    /// The stream has to prove itself again, and the next relist is soon.
+    /// Lists become rare again only after the stream has announced changes anew, and the next relist
+    /// is soon.
     pub(super) fn distrust_stream(&mut self, now: Moment) {
         if let Some(trust) = self.streaming.trust() {
             trust.reset();

@@ -13,7 +13,7 @@ use crate::model::listed::{Row, SandboxState};
 use crate::model::status::Status;
 use crate::model::wall_time::Moment;
 use crate::records::diff::State;
-use crate::records::{Hint, Met, Records};
+use crate::records::{Hint, NamedId, Records};
 use crate::runtime::CallError;
 
 impl Engine {
@@ -77,16 +77,16 @@ impl Engine {
             return self.hurry(now);
         };
         let id = status.id().clone();
-        let met = match request {
-            Request::Sandbox(_) => Met::Sandbox(id),
+        let named = match request {
+            Request::Sandbox(_) => NamedId::Sandbox(id),
             // A status does not contain the sandbox.
-            _ => Met::Container {
+            _ => NamedId::Container {
                 id,
                 sandbox: "".into(),
             },
         };
         let hint = Hint {
-            met: vec![met],
+            named: vec![named],
             ..Hint::of_kernel(now.instant)
         };
         self.hint(&pod, hint, now);

@@ -37,11 +37,8 @@ impl Engine {
                 waiting,
             }
         });
-        let slow = self
-            .unobserved
-            .overdue_pods
-            .keys()
-            .filter(|uid| records.inspecting().contains(*uid));
+        let overdue_pods = self.unobserved.overdue_pods.keys();
+        let slow = overdue_pods.filter(|uid| records.inspecting().contains(*uid));
         for uid in slow.cloned().collect::<Vec<_>>() {
             self.note_overdue(&uid, now);
         }

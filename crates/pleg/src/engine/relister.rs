@@ -123,7 +123,7 @@ impl Relister {
         }
     }
 
-    /// The same for one list, which may be outstanding.
+    /// Makes one list due, unless it is outstanding or is known as of a later time than `after`.
     pub(crate) fn request_list(&mut self, list: List, after: Instant) {
         if !self.lists[list].is_outstanding() {
             self.lists[list].request(after);
@@ -140,8 +140,8 @@ impl Relister {
         }
     }
 
-    /// The same, even a list that was too large: only lists show whether the runtime is reachable at
-    /// all.
+    /// Makes the lists due by `time`, even one that was too large: only lists show whether the runtime
+    /// is reachable at all.
     pub(crate) fn hurry_anyway(&mut self, time: Instant) {
         for list in List::BOTH {
             let lister = &mut self.lists[list];
@@ -260,8 +260,7 @@ impl Relister {
 
     /// Whether new rows of this list wait for the other list.
     fn is_held<R: ListRow>(&mut self, waits: bool) -> bool {
-        let other = self.lists[R::LIST.other()].begun();
-        let other = other.filter(|_| waits);
+        let other = self.lists[R::LIST.other()].begun().filter(|_| waits);
         let newest = R::newest(self).as_ref().filter(|it| !it.is_taken_in);
         newest
             .is_some_and(|newest| other.is_some_and(|other| other.instant <= newest.begun.instant))

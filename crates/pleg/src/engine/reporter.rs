@@ -244,7 +244,8 @@ impl Reporter {
     /// When a report with this newer key is due, which has the same state and reason.
     fn details_due(&mut self, newer: &Key, now: Instant) -> Instant {
         let reported = &self.reported.stuck;
-        // A call that was reported lately, and was not stuck in between, is slow each time.
+        // A call that was reported a short time ago, and was not stuck in between, is slow each
+        // time.
         let is_new = |call: &StuckKey| {
             let until = self.earlier.get(call);
             until.is_none_or(|until| now >= *until + FIRST_HOLD)
@@ -272,7 +273,7 @@ impl Reporter {
         let longest = match (self.reported.state, self.reported.reason) {
             // No pod was observed for minutes, and now one is.
             (HealthState::Unhealthy, _) if !is_same_state => Duration::ZERO,
-            // Between two slow calls about one pod all is well.
+            // Between two slow calls about one pod there is no problem.
             (_, Reason::StatusSlow) if !is_same_state => FIRST_HOLD,
             _ if !is_same_state => MAX_BLAME_HOLD,
             (_, reason) if reason.blames() => MAX_BLAME_HOLD,
@@ -347,8 +348,7 @@ impl Reporter {
         let as_of = coverage.as_of().map(|observed| observed.instant);
         // The verdict changes just after the threshold, not at it.
         let changes = as_of.unwrap_or(coverage.started) + self.threshold + Duration::from_millis(1);
-        let fails = coverage.failing.iter();
-        let fails = fails.map(|failing| failing.counts_at());
+        let fails = coverage.failing.iter().map(|failing| failing.counts_at());
         let due = self.due.into_iter().chain([changes]).chain(fails);
         due.filter(|time| *time > now).min()
     }

@@ -177,11 +177,6 @@ impl Engine {
         self.settling.begin(limit, now);
     }
 
-    /// Until when status requests are held after a pause.
-    pub(crate) fn status_held_until(&self) -> Option<Instant> {
-        self.settling.held_until()
-    }
-
     /// Takes in all inputs that wait, does what is due, and returns the actions to perform. What is due is
     /// judged once for all of them: on a node with thousands of pods that costs more than an input.
     pub(crate) fn step(
@@ -314,19 +309,19 @@ impl Engine {
         let steps = self.relister.steps();
         let steps = steps.flat_map(|step| sent.iter().map(move |sent| *sent + step));
         let unresponsive_since = self.ledger.unresponsive_since();
-        // Once such a time has passed, an input causes the next change.
-        let once = [
+        // What is due at such a time and was not possible then waits for an input.
+        let due_once = [
             (!sent.is_empty()).then(|| self.last_heartbeat + SUSPECT_AFTER),
             unresponsive_since.map(|since| since + self.unresponsive_after()),
             self.quiet_until(),
             self.passes.waited_at(INSPECTION_OVERDUE_AFTER),
             self.quarantine.alarm(),
         ];
-        let once = steps.chain(once.into_iter().flatten());
+        let due_once = steps.chain(due_once.into_iter().flatten());
         let has_version = self.relister.runtime().is_some();
         let is_awaiting_version = self.ledger.node_call(Rpc::Version).is_some();
         [
-            once.filter(|time| *time > now).min(),
+            due_once.filter(|time| *time > now).min(),
             self.relister.alarm(is_awaiting_version, now),
             self.sweeper
                 .alarm(&self.ledger)

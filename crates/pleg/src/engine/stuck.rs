@@ -39,8 +39,7 @@ impl Engine {
                 since: self.ledger.node_call(call).filter(|_| is_stuck)?,
             })
         });
-        let status_calls = self.stuck_status_calls();
-        let status_calls = status_calls.filter(|_| !is_unresponsive);
+        let status_calls = self.stuck_status_calls().filter(|_| !is_unresponsive);
         node.chain(status_calls).collect()
     }
 
@@ -57,7 +56,7 @@ impl Engine {
         calls.filter_map(|call| Some(call.about.pod?.uid))
     }
 
-    /// The same, with what was known of each id when the call was sent.
+    /// The stuck status calls, with what was known of each id when the call was sent.
     pub(super) fn sent_and_stuck(&self) -> impl Iterator<Item = OutstandingCall> {
         self.ledger.stuck(|uid| self.records.knows(uid))
     }

@@ -47,8 +47,7 @@ impl Engine {
     /// Whether an outstanding list that is not late will decide about this pod, whose status
     /// contradicts the last list.
     fn list_will_decide(&self, uid: Option<&PodUid>, now: Instant) -> bool {
-        let ages = self.ages(now);
-        let oldest = ages.oldest_list();
+        let oldest = self.ages(now).oldest_list();
         uid.is_some_and(|uid| self.unobserved.doubts.needs_lists(uid))
             && oldest.is_some_and(|age| age < OVERDUE_AT_LATEST)
     }

@@ -72,8 +72,9 @@ impl Engine {
         pods.map(|(uid, _)| uid)
     }
 
-    /// The same, the pods that have differed for longer than an inspection takes, and those of which a process
-    /// has ended. While a pass is missing, the pods that differ at all.
+    /// The pods that are unobserved as of the last pass, those that have differed for longer than an
+    /// inspection takes, and those of which a process has ended. While a pass is missing, all pods that
+    /// differ.
     pub(super) fn unobserved_for_long(&self, now: Instant) -> impl Iterator<Item = &PodUid> {
         let since = match self.passes.needs_pass() {
             true => Some(now),
@@ -223,11 +224,9 @@ impl Engine {
             let key = (call.about.call, Some(id.clone()));
             let is_swept = || is_sweeping && self.records.is_listed(&pod.uid, &id);
             if !has_pod || is_swept() || self.inspector.needs_answer(&pod.uid, &key) {
-                let error = || InspectError::Overdue {
-                    call: call.about.call,
-                    id: id.clone(),
-                };
-                overdue.entry(pod.uid.clone()).or_insert_with(error);
+                let (call, id) = (call.about.call, id.clone());
+                let overdue = overdue.entry(pod.uid.clone());
+                overdue.or_insert(InspectError::Overdue { call, id });
             }
             let mut reported = self.coverage.stuck.iter().map(|call| &call.about);
             let is_it = |about: &About| {

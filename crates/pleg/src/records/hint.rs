@@ -37,14 +37,14 @@ pub struct Hint {
     /// The time in the runtime's event, if the hint is one.
     pub announced: Option<WallTime>,
     /// The ids that it names, known or not.
-    pub met: Vec<Met>,
+    pub named: Vec<NamedId>,
     /// The ids that may be removed. Only a list shows that another listed id is.
     pub removed: Vec<Id>,
 }
 
 /// An id that a hint names.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Met {
+pub enum NamedId {
     /// A sandbox.
     Sandbox(Id),
     /// A container.
@@ -63,14 +63,14 @@ impl Hint {
             source: Source::Kernel,
             at,
             announced: None,
-            met: Vec::new(),
+            named: Vec::new(),
             removed: Vec::new(),
         }
     }
 
     /// Merges two hints into one inspection. The time is that of the newer one.
     fn join(&mut self, newer: Self) {
-        extend(&mut self.met, newer.met);
+        extend(&mut self.named, newer.named);
         extend(&mut self.removed, newer.removed);
         self.source = newer.source;
         self.at = newer.at;
@@ -80,25 +80,27 @@ impl Hint {
     /// The pod with a row for each hinted id that is not listed. The status will fill in the rest.
     pub(super) fn extend(&self, listed: &Arc<ListedPod>) -> Arc<ListedPod> {
         let mut pod = ListedPod::clone(listed);
-        for met in &self.met {
-            match met {
-                Met::Sandbox(id) | Met::Container { id, .. } if pod.names(id) => {}
-                Met::Sandbox(id) => pod.sandboxes.push(Arc::new(ListedSandbox {
+        for named in &self.named {
+            match named {
+                NamedId::Sandbox(id) | NamedId::Container { id, .. } if pod.names(id) => {}
+                NamedId::Sandbox(id) => pod.sandboxes.push(Arc::new(ListedSandbox {
                     id: id.clone(),
                     pod: Some(pod.pod.clone()),
                     state: SandboxState::Unknown,
                     attempt: 0,
                     created_at: None,
                 })),
-                Met::Container { id, sandbox } => pod.containers.push(Arc::new(ListedContainer {
-                    id: id.clone(),
-                    sandbox_id: sandbox.clone(),
-                    pod: Some(pod.pod.clone()),
-                    name: "".into(),
-                    state: ContainerState::Unknown,
-                    attempt: 0,
-                    created_at: None,
-                })),
+                NamedId::Container { id, sandbox } => {
+                    pod.containers.push(Arc::new(ListedContainer {
+                        id: id.clone(),
+                        sandbox_id: sandbox.clone(),
+                        pod: Some(pod.pod.clone()),
+                        name: "".into(),
+                        state: ContainerState::Unknown,
+                        attempt: 0,
+                        created_at: None,
+                    }))
+                }
             }
         }
         Arc::new(pod)

@@ -62,7 +62,7 @@ mod interval;
 mod observe;
 mod record;
 
-pub use hint::{Hint, Met};
+pub use hint::{Hint, NamedId};
 pub use interval::Interval;
 pub(crate) use interval::just_after;
 pub(crate) use record::Part;
@@ -80,8 +80,8 @@ pub struct Records {
     gone: Gone,
     /// The removed pods that the last list shows: it is older, or they exist again.
     gone_and_listed: BTreeSet<PodUid>,
-    /// When the newest list of each kind arrived. An answer that was requested earlier is no news for
-    /// an id that it does not show.
+    /// When the newest list of each kind arrived. A status that was requested earlier does not
+    /// add a pod that the list does not show.
     sandboxes_listed: Option<Instant>,
     containers_listed: Option<Instant>,
     /// The pods for which [`Self::plan`] has something to do.
@@ -408,8 +408,7 @@ impl Records {
 
     /// Whether the pod, as last observed, contains this id.
     pub fn is_listed(&self, uid: &PodUid, id: &Id) -> bool {
-        let listed = self.listed_as(uid);
-        listed.is_some_and(|pod| pod.names(id))
+        self.listed_as(uid).is_some_and(|pod| pod.names(id))
     }
 
     /// Whether containers of this sandbox of the pod are listed.

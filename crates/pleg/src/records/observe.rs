@@ -66,7 +66,7 @@ impl Records {
         let Some(changed) = snapshot.changed_since(pods) else {
             return false;
         };
-        // An unchanged list may be news for a pod whose inspection is under way.
+        // An unchanged list may be newer than what is known of a pod whose inspection is under way.
         let busy = self.unsettled.iter().chain(&self.inspecting);
         let changed: BTreeSet<PodUid> = changed.iter().chain(busy).cloned().collect();
         let admits = |uid| {
@@ -184,7 +184,7 @@ impl Records {
             record.retry();
         }
         let is_newer = R::freshness(record).admits_one(interval);
-        // The same if an overlapping list does not show the id.
+        // An inspection also decides if an overlapping list does not show the id.
         record.unconfirmed |= !is_known && !is_newer;
         if !is_known && is_newer {
             R::freshness(record).one(interval);

@@ -10,9 +10,7 @@ use super::interval::{Freshness, Interval};
 use super::{Records, Ticket};
 use crate::model::event::Source;
 use crate::model::id::Id;
-use crate::model::listed::{
-    ContainerState, ListedContainer, ListedPod, ListedSandbox, Row, SandboxState,
-};
+use crate::model::listed::{ContainerState, ListedContainer, ListedPod, ListedSandbox, Row};
 use crate::model::snapshot::Snapshot;
 use crate::model::status::PodStatus;
 
@@ -112,8 +110,7 @@ impl Record {
         false
     }
 
-    /// Applies one list of the pod. It is no news for ids that were observed after it was requested,
-    /// but for all others.
+    /// Applies one list of the pod, except to ids that were observed after the list was requested.
     pub(super) fn observe_list_of<R: Part>(&mut self, pod: Option<&ListedPod>, interval: Interval) {
         let freshness = R::freshness(self);
         if freshness.admits_list(interval) {
@@ -125,7 +122,7 @@ impl Record {
             // For ids that were observed since, an inspection decides.
             self.unconfirmed |= self.differs_from_list::<R>(pod);
             if let Some(pod) = pod {
-                self.meet::<R>(pod, interval);
+                self.add_unknown::<R>(pod, interval);
             }
         }
     }
@@ -149,7 +146,7 @@ impl Record {
 
     /// Adds the rows of ids that are unknown, and were not observed as removed since the list was
     /// requested.
-    fn meet<R: Part>(&mut self, pod: &ListedPod, interval: Interval) {
+    fn add_unknown<R: Part>(&mut self, pod: &ListedPod, interval: Interval) {
         let Some(known) = &self.listed else {
             return;
         };
@@ -308,10 +305,10 @@ pub(crate) trait Part: Row {
     fn freshness(record: &mut Record) -> &mut Freshness;
 
     /// Notes the rows of the pod in a new list.
-    fn received(record: &mut Record, rows: &[Arc<Self>], interval: Interval);
+    fn received(_: &mut Record, _: &[Arc<Self>], _: Interval) {}
 
     /// Notes the observed state of one id; `None` means that it is removed.
-    fn found(record: &mut Record, id: &Id, state: Option<Self::State>, interval: Interval);
+    fn found(_: &mut Record, _: &Id, _: Option<Self::State>, _: Interval) {}
 }
 
 impl Part for ListedSandbox {
@@ -326,10 +323,6 @@ impl Part for ListedSandbox {
     fn freshness(record: &mut Record) -> &mut Freshness {
         &mut record.sandboxes
     }
-
-    fn received(_: &mut Record, _: &[Arc<Self>], _: Interval) {}
-
-    fn found(_: &mut Record, _: &Id, _: Option<SandboxState>, _: Interval) {}
 }
 
 impl Part for ListedContainer {

@@ -1,5 +1,5 @@
-//! The connection to the runtime, as far as lists and `Version` show it: whether there is one, and
-//! to which runtime.
+//! What lists and `Version` show about the connection to the runtime: whether there is one, and to
+//! which runtime.
 
 use tokio::time::Instant;
 

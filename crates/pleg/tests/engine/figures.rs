@@ -1,5 +1,5 @@
 //! The figures of the table in docs/benchmarks.md that do not depend on a machine: how late
-//! events come in virtual time, where a kubelet's come seconds late or never.
+//! events arrive in virtual time, where a kubelet's arrive seconds late or never.
 
 use std::time::Duration;
 

@@ -4,16 +4,16 @@ use tokio::time::Instant;
 
 use super::call::{Answer, Answered, Call, Key, Purpose, Request};
 use super::limits::OVERDUE_AT_LATEST;
-use super::processes::ToOpen;
-use super::state::{Action, Engine};
+use super::state::Engine;
 use super::sweeper::Outcome;
 use crate::model::event::Source;
 use crate::model::id::{Id, PodRef, PodUid};
-use crate::model::listed::ContainerState;
+use crate::model::listed::{ContainerState, Row};
 use crate::model::status::{ContainerStatus, Status};
 use crate::model::wall_time::Moment;
 use crate::observer::Measurement;
-use crate::records::{Hint, Interval};
+use crate::records::diff::State;
+use crate::records::{Hint, Interval, Part};
 use crate::runtime::{About, CallError, NoConnection, OutstandingCall, Rpc};
 
 impl Engine {
@@ -35,7 +35,7 @@ impl Engine {
                 // The next answer may be from another runtime, or from one with another
                 // configuration.
                 self.sweeper.runtime_changed();
-                self.reporting.passes.abandon();
+                self.passes.abandon();
                 let soon = now.instant + self.config.relist_period;
                 self.relister.hurry_anyway(soon);
                 self.ledger.lost(&key)
@@ -48,8 +48,7 @@ impl Engine {
                 }
             }
         };
-        let requested = about.as_ref().and_then(|about| about.pod.as_ref());
-        let answer = match requested {
+        let answer = match about.as_ref().and_then(|about| about.pod.as_ref()) {
             Some(requested) => self.checked_against_pod(requested, answer),
             None => answer,
         };
@@ -86,14 +85,13 @@ impl Engine {
 
     fn record_cost(&mut self, call: Rpc, begun: Instant, answer: &Answer, now: Instant) {
         match answer {
-            Answer::Sandboxes(Ok(list)) => self.reporting.costs.list_received(call, list.bytes),
-            Answer::Containers(Ok(list)) => self.reporting.costs.list_received(call, list.bytes),
+            Answer::Sandboxes(Ok(list)) => self.costs.list_received(call, list.bytes),
+            Answer::Containers(Ok(list)) => self.costs.list_received(call, list.bytes),
             _ => {}
         }
         let is_earlier = |other: OutstandingCall| other.since <= begun;
         let has_waited_for_another = self.ledger.outstanding().any(is_earlier);
-        self.reporting
-            .costs
+        self.costs
             .add(call, begun, answer.error(), has_waited_for_another, now);
     }
 
@@ -137,54 +135,50 @@ impl Engine {
         {
             self.learn_containers(status, interval);
         }
-        match (call.purpose, answer) {
+        match (answer, call.request) {
             // The answer itself is not used: its arrival is the evidence.
-            (Purpose::Witness, _) => {}
-            (_, Answer::Version(answer)) => self.on_version(answer, begun, now),
-            (_, Answer::Sandboxes(answer)) => self.on_list(answer, interval, now),
-            (_, Answer::Containers(answer)) => self.on_list(answer, interval, now),
-            (Purpose::Sweep(uid), Answer::Sandbox(answer)) => {
-                self.on_swept(uid, &call.request, answer, interval, now);
+            _ if call.purpose == Purpose::Witness => {}
+            (Answer::Version(answer), _) => self.on_version(answer, begun, now),
+            (Answer::Sandboxes(answer), _) => self.on_list(answer, interval, now),
+            (Answer::Containers(answer), _) => self.on_list(answer, interval, now),
+            (Answer::Pid(answer), Request::Pid(id)) => self.on_pid(id, answer, now),
+            (Answer::Container(answer), Request::Container(id))
+                if call.purpose == Purpose::Death =>
+            {
+                let source = Source::Kernel;
+                let interval = Interval { source, ..interval };
+                self.on_death_status(&id, answer, interval, now);
             }
-            (Purpose::Sweep(uid), Answer::Container(answer)) => {
-                self.on_swept(uid, &call.request, answer, interval, now);
+            (Answer::Sandbox(answer), request) => {
+                self.on_status(call.purpose, &request, answer, interval, now);
             }
-            (Purpose::Inspect(uid, number), Answer::Sandbox(answer)) => {
-                let ticket = (uid, number);
-                let ended = self.inspector.on_status(&ticket, &call.request, answer);
-                self.on_inspection(ended, now);
+            (Answer::Container(answer), request) => {
+                self.on_status(call.purpose, &request, answer, interval, now);
             }
-            (Purpose::Inspect(uid, number), Answer::Container(answer)) => {
-                let ticket = (uid, number);
-                let ended = self.inspector.on_status(&ticket, &call.request, answer);
-                self.on_inspection(ended, now);
-            }
-            (Purpose::Death, Answer::Container(answer)) => {
-                if let Request::Container(id) = &call.request {
-                    self.on_death_status(
-                        id,
-                        answer,
-                        Interval {
-                            source: Source::Kernel,
-                            ..interval
-                        },
-                        now,
-                    );
+            (Answer::Pid(_), _) => {}
+        }
+    }
+
+    fn on_status<S>(
+        &mut self,
+        purpose: Purpose,
+        request: &Request,
+        answer: Result<S, CallError>,
+        interval: Interval,
+        now: Moment,
+    ) where
+        S: Status<Listed: Part + Row<State: Into<State>>>,
+    {
+        match purpose {
+            Purpose::Sweep(uid) => self.on_swept(uid, request, answer, interval, now),
+            Purpose::Inspect(ticket) => {
+                if let Some(ended) = self.inspector.on_status(&ticket, request, answer) {
+                    self.on_inspected(ended, now);
                 }
             }
-            (_, Answer::Pid(answer)) => {
-                if let Request::Pid(id) = call.request {
-                    self.on_pid(id, answer, now);
-                }
-            }
-            (Purpose::Birth, Answer::Sandbox(answer)) => {
-                self.on_followed(&call.request, answer, now);
-            }
-            (Purpose::Birth, Answer::Container(answer)) => {
-                self.on_followed(&call.request, answer, now);
-            }
-            // Sandboxes and containers are requested for no other purpose.
-            (_, Answer::Sandbox(_) | Answer::Container(_)) => {}
+            Purpose::Birth => self.on_followed(request, answer, now),
+            // Statuses are requested for no other purpose, or are taken in elsewhere.
+            Purpose::Usual | Purpose::Death | Purpose::Witness => {}
         }
     }
 
@@ -227,15 +221,6 @@ impl Engine {
         Err(CallError::Malformed(text.into()))
     }
 
-    /// Watches a process. If it replaces an ended one, what is known of the pod is outdated.
-    pub(super) fn on_process(&mut self, id: Id, found: ToOpen, now: Moment) {
-        let ToOpen { pid, restarted } = found;
-        self.act(Action::Watch { id, pid });
-        if let Some(pod) = restarted {
-            self.hint(&pod, Hint::of_kernel(now.instant), now);
-        }
-    }
-
     fn on_death_status(
         &mut self,
         id: &Id,
@@ -243,25 +228,22 @@ impl Engine {
         interval: Interval,
         now: Moment,
     ) {
-        if let Err(CallError::NotFound(_)) = answer {
-            // A missing status does not prove the removal: lists and events do.
-            self.hurry(now);
-        }
-        let is_gone = matches!(answer, Err(CallError::NotFound(_)));
-        let status = answer.ok();
-        // The container is still listed, so a missing status does not prove its exit.
-        let runs = match &status {
-            Some(status) => Some(status.state == ContainerState::Running),
-            None => is_gone.then_some(true),
+        let runs = match &answer {
+            Ok(status) => Some(status.state == ContainerState::Running),
+            // The container is still listed. A missing status does not prove its exit or its
+            // removal: lists and events do.
+            Err(CallError::NotFound(_)) => {
+                self.hurry(now);
+                Some(true)
+            }
+            Err(_) => None,
         };
-        let Some(pod) = self
-            .sources
-            .processes
-            .on_death_status(id, runs, now.instant)
-        else {
+        let Some(pod) = self.processes.on_death_status(id, runs, now.instant) else {
             return;
         };
-        if let Some(status) = status.filter(|status| status.state == ContainerState::Exited) {
+        if let Ok(status) = answer
+            && status.state == ContainerState::Exited
+        {
             self.commit_exit(&pod.uid, status, interval, now);
         }
         self.hint(&pod, Hint::of_kernel(now.instant), now);

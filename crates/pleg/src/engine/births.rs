@@ -19,12 +19,11 @@ use tokio::time::Instant;
 
 use super::call::{Call, Purpose, Request};
 use super::limits::{BIRTH_PAUSE, FIRST_RETRY_PAUSE, MAX_UNKNOWN_IDS, PARALLEL_CALLS};
-use super::sweeper::about;
 use crate::kernel::UnwatchedBirths;
 use crate::model::id::Id;
 use crate::out::status_report::BirthsStatus;
 use crate::records::diff::State;
-use crate::runtime::About;
+use crate::runtime::{About, CallError};
 
 /// What happened to the directory of an id.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,8 +35,8 @@ pub(crate) enum Change {
 /// Whether births are watched, and the ids that are followed.
 #[derive(Debug, Default)]
 pub(crate) struct Births {
-    are_watched: bool,
-    why: Option<UnwatchedBirths>,
+    /// Whether births are watched, or why not; `None` until that is known.
+    watched: Option<Result<(), UnwatchedBirths>>,
     followed: BTreeMap<Id, Followed>,
 }
 
@@ -61,33 +60,14 @@ impl Followed {
     }
 }
 
-/// What a status showed of an id that is followed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Shown {
-    /// The change: it has started, or has ended.
-    Done,
-    /// Not the change yet.
-    NotYet,
-    /// There is no such container, or no such sandbox.
-    NotFound,
-    /// Nothing: an error, or the id is not followed any more.
-    Nothing,
-}
-
 impl Births {
     pub(crate) fn are_watched(&self) -> bool {
-        self.are_watched
+        matches!(self.watched, Some(Ok(())))
     }
 
-    pub(crate) fn on_watched(&mut self) {
-        self.are_watched = true;
-        self.why = None;
-    }
-
-    /// Births are no longer watched. Returns whether they were.
-    pub(crate) fn on_unwatched(&mut self, why: UnwatchedBirths) -> bool {
-        self.why = Some(why);
-        std::mem::replace(&mut self.are_watched, false)
+    /// Births are watched from now on, or no longer. Returns whether they were watched before.
+    pub(crate) fn on_watched(&mut self, watched: Result<(), UnwatchedBirths>) -> bool {
+        matches!(self.watched.replace(watched), Some(Ok(())))
     }
 
     /// Follows an id. Returns whether there is room for it.
@@ -118,71 +98,61 @@ impl Births {
 
     /// The next call, if one is due.
     pub(crate) fn next_call(&self, ledger: &Ledger, now: Instant) -> Option<(Call, About)> {
-        if self.followed.is_empty() || !ledger.has_room() {
-            return None;
-        }
-        if self.count_awaited(ledger) >= PARALLEL_CALLS {
-            return None;
-        }
-        let due = self.followed.iter();
-        let mut due = due.filter(|(_, followed)| now >= followed.next);
-        let request = due.find_map(|(id, followed)| {
+        // A stuck call takes no place from the others.
+        let awaited = self.followed.iter().filter(|(id, followed)| {
             let request = followed.request(id);
-            (!ledger.is_outstanding(&request.key())).then_some(request)
-        })?;
-        let about = about(&request, None, None);
+            ledger.is_awaited(&request.key())
+        });
+        if !ledger.has_room() || awaited.count() >= PARALLEL_CALLS {
+            return None;
+        }
+        let due = self
+            .followed
+            .iter()
+            .filter(|(_, followed)| now >= followed.next);
+        let request = due
+            .map(|(id, followed)| followed.request(id))
+            .find(|request| !ledger.is_outstanding(&request.key()))?;
+        let about = request.about(None, None);
         let purpose = Purpose::Birth;
         Some((Call { request, purpose }, about))
     }
 
-    /// How many of the requested calls may still be answered. A stuck call takes no place from the
-    /// others.
-    fn count_awaited(&self, ledger: &Ledger) -> usize {
-        let requests = self.followed.iter();
-        let requests = requests.map(|(id, followed)| followed.request(id));
-        requests
-            .filter(|request| ledger.is_awaited(&request.key()))
-            .count()
-    }
-
-    /// What a status that shows an id in this state means for the change that is awaited of it.
-    pub(crate) fn shown(&self, id: &Id, state: State) -> Shown {
-        let change = self.followed.get(id).map(|followed| followed.change);
-        match (change, state) {
-            (None, _) => Shown::Nothing,
-            (Some(Change::Appeared), State::Running | State::Exited) => Shown::Done,
-            (Some(Change::Disappeared), State::Exited | State::Unknown) => Shown::Done,
-            (Some(_), _) => Shown::NotYet,
-        }
-    }
-
-    /// A status call ended.
-    pub(crate) fn on_status(&mut self, request: &Request, shown: Shown, now: Instant) {
-        let (_, Some(id)) = request.key() else {
-            return;
-        };
-        let Some(followed) = self.followed.get_mut(&id) else {
-            return;
+    /// A status call ended. Returns whether it showed the change: the id has started, or has ended.
+    pub(crate) fn on_status(
+        &mut self,
+        request: &Request,
+        answer: Result<State, &CallError>,
+        now: Instant,
+    ) -> bool {
+        let Some((id, followed)) = request
+            .id()
+            .and_then(|id| Some((id, self.followed.get_mut(id)?)))
+        else {
+            return false;
         };
         let is_container = matches!(request, Request::Container(_));
-        match shown {
-            Shown::Done => {
-                self.followed.remove(&id);
+        match (answer, followed.change) {
+            (Ok(State::Running | State::Exited), Change::Appeared)
+            | (Ok(State::Exited | State::Unknown), Change::Disappeared) => {
+                self.followed.remove(id);
+                return true;
             }
-            Shown::NotFound if is_container => {
+            (Err(CallError::NotFound(_)), _) if is_container => {
                 followed.is_sandbox_next = true;
                 followed.next = now;
             }
-            Shown::NotYet | Shown::NotFound | Shown::Nothing => {
+            _ => {
                 // A sandbox that is not found may be a container that was not found by mistake.
-                followed.is_sandbox_next = !is_container && shown == Shown::NotYet;
-                followed.pause = match shown {
-                    Shown::NotYet => BIRTH_PAUSE,
-                    _ => followed.pause * 3 / 2,
+                followed.is_sandbox_next = !is_container && answer.is_ok();
+                followed.pause = match answer {
+                    Ok(_) => BIRTH_PAUSE,
+                    Err(_) => followed.pause * 3 / 2,
                 };
                 followed.next = now + followed.pause;
             }
         }
+        false
     }
 
     /// When the next status call is due.
@@ -194,8 +164,11 @@ impl Births {
 
     pub(crate) fn status(&self) -> BirthsStatus {
         BirthsStatus {
-            watched: self.are_watched,
-            why: self.why.as_ref().map(ToString::to_string),
+            watched: self.are_watched(),
+            why: match &self.watched {
+                Some(Err(why)) => Some(why.to_string()),
+                _ => None,
+            },
         }
     }
 }

@@ -1,11 +1,14 @@
 //! Calls to the runtime: what is requested, for which purpose, and the answer.
 
+use std::sync::Arc;
+
 use tokio::time::Instant;
 
-use crate::model::id::{Id, PodUid};
-use crate::model::listed::{ListedContainer, ListedSandbox};
+use crate::model::id::{Id, PodRef, PodUid};
+use crate::model::listed::{ListedContainer, ListedPod, ListedSandbox};
 use crate::model::status::{ContainerStatus, SandboxStatus};
-use crate::runtime::{CallError, Listing, Rpc, Runtime, RuntimeVersion, of_the_requested};
+use crate::records::Ticket;
+use crate::runtime::{About, CallError, Listing, Rpc, Runtime, RuntimeVersion, of_the_requested};
 
 pub(crate) use base::ledger::Key;
 
@@ -46,6 +49,43 @@ impl List {
 }
 
 impl Request {
+    /// The status calls of a pod as it is listed: of its sandboxes, then of its containers.
+    pub(crate) fn all_of(pod: &ListedPod) -> impl Iterator<Item = Self> {
+        let sandboxes = pod.sandboxes.iter().map(|row| row.id.clone());
+        let containers = pod.containers.iter().map(|row| row.id.clone());
+        sandboxes
+            .map(Self::Sandbox)
+            .chain(containers.map(Self::Container))
+    }
+
+    pub(crate) fn id(&self) -> Option<&Id> {
+        match self {
+            Self::Version | Self::List(_) => None,
+            Self::Sandbox(id) | Self::Container(id) | Self::Pid(id) => Some(id),
+        }
+    }
+
+    /// What the call is about, for the ledger and for reports.
+    pub(crate) fn about(&self, container: Option<&Arc<str>>, pod: Option<&PodRef>) -> About {
+        let (call, id) = self.key();
+        About {
+            call,
+            id,
+            // A container that is known only by its id has no name yet.
+            container: container.filter(|name| !name.is_empty()).cloned(),
+            pod: pod.cloned(),
+        }
+    }
+
+    /// What the call is about, if its id is listed in this pod.
+    pub(crate) fn about_in(&self, pod: &ListedPod) -> About {
+        let container = match self {
+            Self::Container(id) => pod.container_name(id),
+            _ => None,
+        };
+        self.about(container, Some(&pod.pod))
+    }
+
     pub(crate) fn key(&self) -> Key {
         match self {
             Self::Version => (Rpc::Version, None),
@@ -113,16 +153,12 @@ impl Answer {
 /// Why a call is made. It decides where its answer is taken in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// What exists.
-    List,
-    /// Which runtime answers, and whether it answers at all.
-    Version,
+    /// The only purpose for which a list, `Version` or a PID is requested.
+    Usual,
     /// One id of a sweep, with its pod if it is known.
     Sweep(Option<PodUid>),
-    /// Part of the inspection with this ticket number.
-    Inspect(PodUid, u64),
-    /// The PID of a running container.
-    Pid,
+    /// Part of this inspection.
+    Inspect(Ticket),
     /// Whether the runtime reports an exit that the kernel has reported.
     Death,
     /// What an id is that the kernel has reported, and whether it has started or ended.

@@ -7,7 +7,6 @@ use super::call::{Call, Purpose, Request};
 use super::limits::{MAX_STATUS_OVERDUE, SUSPECT_AFTER};
 use super::quarantine::Admission;
 use super::state::{Action, Engine};
-use super::sweeper::about;
 use crate::model::listed::ListedPod;
 use crate::model::wall_time::Moment;
 use crate::observer::Measurement;
@@ -32,11 +31,10 @@ impl Engine {
     fn next_call(&mut self, now: Moment) -> Option<(Call, About)> {
         let instant = now.instant;
         let admits_pids = self.quarantine.admits_pids(instant);
-        let (ledger, sources) = (&mut self.ledger, &mut self.sources);
-        sources
-            .processes
+        let ledger = &mut self.ledger;
+        self.processes
             .next_call(ledger, admits_pids, instant)
-            .or_else(|| sources.births.next_call(ledger, instant))
+            .or_else(|| self.births.next_call(ledger, instant))
             .or_else(|| self.inspector.next_call(ledger, &mut self.records, instant))
             .or_else(|| self.sweeper.next_call(ledger, instant))
             .or_else(|| self.next_witness(instant))
@@ -52,21 +50,17 @@ impl Engine {
         if self.relister.is_version_suspect(ages) {
             self.relister.skip_version();
         }
-        let next_heartbeat = self.probes.last_heartbeat + SUSPECT_AFTER;
+        let next_heartbeat = self.last_heartbeat + SUSPECT_AFTER;
         let is_quiet = self.quiet_until().is_some_and(|until| now.instant >= until);
         let needs_heartbeat =
             now.instant >= next_heartbeat && (is_quiet || self.relister.is_overdue(ages));
         let request = if needs_heartbeat && ages.version.is_none() {
-            self.probes.last_heartbeat = now.instant;
+            self.last_heartbeat = now.instant;
             Request::Version
         } else {
             self.relister.next_call(ages.version.is_some(), now)?
         };
-        let purpose = match request {
-            Request::Version => Purpose::Version,
-            _ => Purpose::List,
-        };
-        if purpose == Purpose::List
+        if request != Request::Version
             && ages.oldest_list().is_none()
             && let Some(last) = self.relister.last_good()
         {
@@ -74,6 +68,7 @@ impl Engine {
             self.measure(Measurement::RelistBegan(since));
         }
         let about = About::node(request.key().0);
+        let purpose = Purpose::Usual;
         Some((Call { request, purpose }, about))
     }
 
@@ -108,7 +103,7 @@ impl Engine {
             .into_iter()
             .find_map(|kind| self.witness_of_kind(kind));
         let (about, request) = found?;
-        self.probes.last_witness = about.pod.as_ref().map(|pod| pod.uid.clone());
+        self.last_witness = about.pod.as_ref().map(|pod| pod.uid.clone());
         let purpose = Purpose::Witness;
         Some((Call { request, purpose }, about))
     }
@@ -122,29 +117,16 @@ impl Engine {
                 && !self.unobserved.failures.is_failing(&key)
                 && self.quarantine.can_be_witness(request)
         };
-        let last = self.probes.last_witness.as_ref();
+        let last = self.last_witness.as_ref();
         let is_next = |pod: &&ListedPod| Some(&pod.pod.uid) > last;
         let listed = || self.records.listed().map(AsRef::as_ref);
         let mut pods = listed()
             .filter(is_next)
             .chain(listed().filter(|pod| !is_next(pod)));
         pods.find_map(|pod| {
-            let ids: Vec<Request> = match kind {
-                Rpc::PodSandboxStatus => {
-                    let rows = pod.sandboxes.iter();
-                    rows.map(|row| Request::Sandbox(row.id.clone())).collect()
-                }
-                _ => {
-                    let rows = pod.containers.iter();
-                    rows.map(|row| Request::Container(row.id.clone())).collect()
-                }
-            };
-            let request = ids.into_iter().find(|request| is_free(request))?;
-            let name = match &request {
-                Request::Container(id) => pod.container_name(id),
-                _ => None,
-            };
-            Some((about(&request, name, Some(&pod.pod)), request))
+            let mut requests = Request::all_of(pod).filter(|request| request.key().0 == kind);
+            let request = requests.find(&is_free)?;
+            Some((request.about_in(pod), request))
         })
     }
 
@@ -165,7 +147,7 @@ impl Engine {
     }
 
     pub(super) fn act(&mut self, action: Action) {
-        self.out.actions.push(action);
+        self.actions.push(action);
     }
 
     pub(super) fn measure(&mut self, measurement: Measurement) {

@@ -1,9 +1,11 @@
 //! The results of inspections: what the records commit is written to the cache and published.
 
+use std::sync::Arc;
+
 use tokio::time::Instant;
 
 use super::call::List;
-use super::doubts::{Contradictions, Judged, contradictions};
+use super::doubts::{Judged, contradictions};
 use super::inspector::Inspected;
 use super::state::{Action, Engine};
 use crate::model::event::{Event, EventType, Source};
@@ -17,44 +19,38 @@ use crate::out::failure::InspectError;
 use crate::out::health::Blind;
 use crate::out::record::{Record, events_of};
 use crate::records::diff::Subject;
-use crate::records::{Commit, Interval, Step, just_after};
+use crate::records::{Commit, Interval, Step, Ticket, just_after};
 
 impl Engine {
     /// Removes or inspects a pod, as the records require. One whose processes run is not removed.
     pub(super) fn take_step(&mut self, uid: &PodUid, now: Moment) {
         if self.records.listed_as(uid).is_none()
-            && let known = self.out.reader.get(uid).status
-            && let Some(error) = self.runs_unlisted(uid, &known, |_| false, now.instant)
+            && let known = self.reader.get(uid).status
+            && let Err(error) = self.check_missing(uid, &known, |_| false, now.instant)
         {
-            self.out.cache.set_error(uid, error, now.instant);
+            self.cache.set_error(uid, error, now.instant);
             self.hurry(now);
-            self.reporting.passes.ended(uid);
+            self.passes.ended(uid);
             return;
         }
         match self.records.plan(uid, now.instant) {
             Step::Nothing => {}
             Step::Removed(commit) => {
-                self.out.cache.remove(uid);
+                self.cache.remove(uid);
                 let differed = self.unobserved.differing.remove(uid);
                 self.unobserved.doubts.forget(uid);
                 self.unobserved.overdue_pods.remove(uid);
                 self.inspector.withdraw(uid);
                 self.unobserved.failures.forget(uid);
-                self.reporting.passes.ended(uid);
+                self.passes.ended(uid);
                 self.publish_commit(&commit, None, differed, now);
             }
             Step::Inspect { ticket, pod, begun } => {
                 self.unobserved.differing.note(uid, begun, now.instant);
                 // A pod that only a hint has named may not exist.
-                self.out.cache.set_pending(uid, self.records.listed_as(uid));
+                self.cache.set_pending(uid, self.records.listed_as(uid));
                 self.inspector.inspect(ticket, pod, now.instant);
             }
-        }
-    }
-
-    pub(super) fn on_inspection(&mut self, ended: Option<Inspected>, now: Moment) {
-        if let Some(inspected) = ended {
-            self.on_inspected(inspected, now);
         }
     }
 
@@ -64,152 +60,159 @@ impl Engine {
             begun,
             result,
         } = inspected;
-        let uid = &ticket.uid;
-        let last_good = self.out.reader.get(uid).status;
+        let last_good = self.reader.get(&ticket.uid).status;
         let result = result.and_then(|status| {
             let is_found = |id: &Id| status.contains(id);
-            match self.runs_unlisted(uid, &last_good, is_found, now.instant) {
-                None => Ok(status),
-                Some(error) => Err(error),
-            }
+            self.check_missing(&ticket.uid, &last_good, is_found, now.instant)?;
+            Ok(status)
         });
-        match result {
-            Ok(mut status) => {
-                status.keep_exit_codes_of(&last_good);
-                self.records.inspected(&ticket, &status, begun, now.instant);
-                // The pod may have been removed, and even created again, meanwhile. Then the result
-                // is about an earlier state.
-                let Some(commit) = self.records.commit(&ticket) else {
-                    self.note_overtaken(uid, now);
-                    self.take_step(uid, now);
-                    return;
-                };
-                if let Some(hint) = &commit.hint {
-                    let took = now.instant.duration_since(hint.at);
-                    self.measure(Measurement::PodRelistEnded(took));
-                }
-                let differed = self.unobserved.differing.remove(uid);
-                // Each id that the pod still has was answered after `begun`.
-                self.unobserved.failures.forget_until(uid, begun);
-                let listed = self.records.listed_as(uid);
-                let contradictions = match &commit.after {
-                    Some(requested) => contradictions(&status, requested, listed),
-                    None => Contradictions::new(),
-                };
-                let mut disproved = false;
-                for container in &status.containers {
-                    if container.state == ContainerState::Running {
-                        let id = &container.id;
-                        disproved |= self.sources.processes.on_reported_running(id, commit.begun);
-                    }
-                }
-                let lacks_listed = contradictions.keys().any(|id| !status.contains(id));
-                let is_listed_since = |time| self.records.is_listed_since(uid, time);
-                let judged = self.unobserved.doubts.inspected(
-                    &status,
-                    contradictions,
-                    last_good,
-                    is_listed_since,
-                    now.instant,
-                );
-                let confirmed = self.confirmation(uid, &commit, &judged, now);
-                let inspection = Inspection {
-                    begun: now.back_at(commit.begun),
-                    confirmed,
-                    listed: self.listed_as_of(uid, &commit),
-                    differs: self.records.is_pending(uid)
-                        || self.unobserved.doubts.needs_lists(uid),
-                    lacks_listed,
-                    disproved,
-                };
-                let status = match (&judged, listed) {
-                    (Judged::Fails { error, last_good }, Some(listed)) => {
-                        let in_doubt = (last_good.as_ref(), listed, error.clone());
-                        self.out
-                            .cache
-                            .set_in_doubt(uid, status, in_doubt, inspection)
-                    }
-                    _ => self.out.cache.set(uid, status, inspection),
-                };
-                self.note_inspected(inspection.begun, now.instant);
-                if let Confirmed::Blindly(time) = confirmed {
-                    self.note_observed_without_lists(time.instant, now.instant);
-                }
-                if let Some(reported) = &commit.after {
-                    self.out.cache.keep_reported(uid, reported);
-                }
-                if let Some(error) = self
-                    .unobserved
-                    .failures
-                    .of(uid)
-                    .map(|failing| failing.error.clone())
-                {
-                    // A call that failed since this inspection began is made again.
-                    self.out.cache.set_error(uid, error, commit.begun);
-                    self.records.retry(uid);
-                }
-                if let Judged::Contradicts | Judged::Fails { .. } = judged {
-                    self.hurry(now);
-                }
-                self.publish_commit(&commit, Some(&status), differed, now);
-                // If the pod differs again, it is inspected now and not after the next relist. It
-                // may have differed since this inspection began. If lists arrived meanwhile, it may
-                // have differed for as long as before, but not in the lists that are inspected now.
-                self.take_step(uid, now);
-                let newest = self.relister.last_good();
-                let since = match newest.filter(|newest| Some(*newest) > commit.listed) {
-                    None => begun,
-                    Some(newest) => {
-                        let inspected = commit.listed.map(just_after);
-                        let differed = differed.max(inspected).unwrap_or(newest);
-                        begun.min(newest).min(differed)
-                    }
-                };
-                self.unobserved.differing.note_earlier(uid, since);
-                // Passes do not wait for an overdue pod, so they do not cover it.
-                if self.unobserved.overdue_pods.contains_key(uid)
-                    && self.unobserved.differing.since(uid).is_some()
-                {
-                    self.note_overdue(uid, now);
-                }
-            }
-            Err(error) => {
-                let Some(begun) = self.records.defer(&ticket) else {
-                    return;
-                };
-                tracing::debug!("the inspection of {uid} failed: {error}");
-                // The pod is inspected again after the next relist, so that must be soon.
-                self.distrust_stream(now);
-                let is_answered_since = !self.is_still_failing(&error);
-                self.out.cache.set_error(uid, error, begun);
-                if is_answered_since {
-                    self.take_step(uid, now);
-                }
-            }
-        }
+        let is_valid = match result {
+            Ok(status) => self.on_found(&ticket, begun, status, last_good, now),
+            Err(error) => self.on_inspection_failed(&ticket, error, now),
+        };
         // An inspection that was planned before the pass may have missed what the lists show.
-        let is_inspected_again = self.records.inspecting().contains(uid);
-        if !is_inspected_again || self.reporting.passes.is_newer(ticket.number()) {
-            self.reporting.passes.ended(uid);
+        let is_inspected_again = self.records.inspecting().contains(&ticket.uid);
+        if is_valid && (!is_inspected_again || self.passes.is_newer(ticket.number)) {
+            self.passes.ended(&ticket.uid);
         }
     }
 
-    /// Why it is not believed that a pod has only the containers that are found, or that it does not
-    /// exist: a container of the `last` status runs that is neither found nor listed. The runtime could
-    /// not read its own records.
-    fn runs_unlisted(
+    /// An inspection failed. Returns whether its ticket is valid.
+    fn on_inspection_failed(&mut self, ticket: &Ticket, error: InspectError, now: Moment) -> bool {
+        let Some(begun) = self.records.defer(ticket) else {
+            return false;
+        };
+        let uid = &ticket.uid;
+        tracing::debug!("the inspection of {uid} failed: {error}");
+        // The pod is inspected again after the next relist, so that must be soon.
+        self.distrust_stream(now);
+        let is_answered_since = !self.is_still_failing(&error);
+        self.cache.set_error(uid, error, begun);
+        if is_answered_since {
+            self.take_step(uid, now);
+        }
+        true
+    }
+
+    /// Takes in what an inspection found. Returns whether its ticket is valid.
+    fn on_found(
+        &mut self,
+        ticket: &Ticket,
+        begun: Instant,
+        mut status: PodStatus,
+        last_good: Arc<PodStatus>,
+        now: Moment,
+    ) -> bool {
+        let uid = &ticket.uid;
+        status.keep_exit_codes_of(&last_good);
+        self.records.inspected(ticket, &status, begun, now.instant);
+        // The pod may have been removed, and even created again, meanwhile. Then the result is
+        // about an earlier state.
+        let Some(commit) = self.records.commit(ticket) else {
+            self.note_overtaken(uid, now);
+            self.take_step(uid, now);
+            return false;
+        };
+        if let Some(hint) = &commit.hint {
+            let took = now.instant.duration_since(hint.at);
+            self.measure(Measurement::PodRelistEnded(took));
+        }
+        let differed = self.unobserved.differing.remove(uid);
+        // Each id that the pod still has was answered after `begun`.
+        self.unobserved.failures.forget_until(uid, begun);
+        let listed = self.records.listed_as(uid);
+        let requested = commit.after.as_deref();
+        let contradictions = requested
+            .map(|requested| contradictions(&status, requested, listed))
+            .unwrap_or_default();
+        let mut disproved = false;
+        for container in running(&status) {
+            disproved |= self
+                .processes
+                .on_reported_running(&container.id, commit.begun);
+        }
+        let lacks_listed = contradictions.keys().any(|id| !status.contains(id));
+        let is_listed_since = |time| self.records.is_listed_since(uid, time);
+        let judged = self.unobserved.doubts.inspected(
+            &status,
+            contradictions,
+            last_good,
+            is_listed_since,
+            now.instant,
+        );
+        let confirmed = self.confirmation(uid, &commit, &judged, now);
+        let inspection = Inspection {
+            begun: now.back_at(commit.begun),
+            confirmed,
+            listed: self.listed_as_of(uid, &commit),
+            differs: self.records.is_pending(uid) || self.unobserved.doubts.needs_lists(uid),
+            lacks_listed,
+            disproved,
+        };
+        let status = match (&judged, listed) {
+            (Judged::Fails { error, last_good }, Some(listed)) => {
+                let in_doubt = (last_good.as_ref(), listed, error.clone());
+                self.cache.set_in_doubt(uid, status, in_doubt, inspection)
+            }
+            _ => self.cache.set(uid, status, inspection),
+        };
+        self.note_inspected(inspection.begun, now.instant);
+        if let Confirmed::Blindly(time) = confirmed {
+            let unseen = self.unseen_lists(now.instant);
+            self.relister.note_observed_without(unseen, time.instant);
+        }
+        if let Some(reported) = &commit.after {
+            self.cache.keep_reported(uid, reported);
+        }
+        if let Some(error) = self.unobserved.failures.error_of(uid).cloned() {
+            // A call that failed since this inspection began is made again.
+            self.cache.set_error(uid, error, commit.begun);
+            self.records.retry(uid);
+        }
+        if let Judged::Contradicts | Judged::Fails { .. } = judged {
+            self.hurry(now);
+        }
+        self.publish_commit(&commit, Some(&status), differed, now);
+        // If the pod differs again, it is inspected now and not after the next relist. It may have
+        // differed since this inspection began. If lists arrived meanwhile, it may have differed
+        // for as long as before, but not in the lists that are inspected now.
+        self.take_step(uid, now);
+        let newest = self.relister.last_good();
+        let since = match newest.filter(|newest| Some(*newest) > commit.listed) {
+            None => begun,
+            Some(newest) => {
+                let inspected = commit.listed.map(just_after);
+                let differed = differed.max(inspected).unwrap_or(newest);
+                begun.min(newest).min(differed)
+            }
+        };
+        self.unobserved.differing.note_earlier(uid, since);
+        // Passes do not wait for an overdue pod, so they do not cover it.
+        if self.unobserved.overdue_pods.contains_key(uid)
+            && self.unobserved.differing.since(uid).is_some()
+        {
+            self.note_overdue(uid, now);
+        }
+        true
+    }
+
+    /// Fails if it is not believed that a pod has only the containers that are found, or that it does
+    /// not exist: a container of the `last` status runs that is neither found nor listed. The runtime
+    /// could not read its own records.
+    fn check_missing(
         &mut self,
         uid: &PodUid,
         last: &PodStatus,
         is_found: impl Fn(&Id) -> bool,
         now: Instant,
-    ) -> Option<InspectError> {
-        let missing = last.containers.iter().map(|container| &container.id);
-        let (records, processes) = (&self.records, &mut self.sources.processes);
-        let missing = missing.filter(|id| !is_found(id) && !records.is_listed(uid, id));
-        let running = missing.filter(|id| processes.unlist(id, now));
-        let first = running.fold(None, |first, id| first.or(Some(id)));
-        first.map(|id| InspectError::Unlisted { id: id.clone() })
+    ) -> Result<(), InspectError> {
+        let mut first = Ok(());
+        for id in last.containers.iter().map(|container| &container.id) {
+            if !is_found(id) && !self.records.is_listed(uid, id) && self.processes.unlist(id, now) {
+                first = first.and_then(|()| Err(InspectError::Unlisted { id: id.clone() }));
+            }
+        }
+        first
     }
 
     /// As of when an inspection confirms a pod. Only lists, or the statuses of all sandboxes, show
@@ -263,7 +266,7 @@ impl Engine {
         interval: Interval,
         now: Moment,
     ) {
-        let known = self.out.reader.get(uid);
+        let known = self.reader.get(uid);
         if known.status.container(&status.id).is_none() {
             return;
         }
@@ -271,9 +274,9 @@ impl Engine {
             return;
         };
         self.inspector.note_exit(uid, &status);
-        if let Some(status) = self.out.cache.set_container(uid, status) {
+        if let Some(status) = self.cache.set_container(uid, status) {
             if let Some(reported) = &commit.after {
-                self.out.cache.keep_reported(uid, reported);
+                self.cache.keep_reported(uid, reported);
             }
             self.unobserved.doubts.exited(&status, now.instant);
             self.publish_commit(&commit, Some(&status), None, now);
@@ -310,7 +313,7 @@ impl Engine {
         now: Moment,
     ) {
         let changed = commit.begun.min(differed.unwrap_or(commit.begun));
-        let is_first_pass = self.reporting.passes.completed() == 0;
+        let is_first_pass = self.passes.completed() == 0;
         for event in events_of(commit, status, now.wall, is_first_pass) {
             self.expect_hint(&event, commit.since, changed, now.instant);
             let announced = commit.hint.as_ref().and_then(|hint| hint.announced);
@@ -330,9 +333,7 @@ impl Engine {
         now: Instant,
     ) {
         let listed = self.relister.good_before(changed);
-        if let (Some(trust), Some(id), Some(listed)) =
-            (self.sources.streaming.trust(), &event.id, listed)
-        {
+        if let (Some(trust), Some(id), Some(listed)) = (self.streaming.trust(), &event.id, listed) {
             trust.on_change(id, inspected, listed, now);
         }
     }
@@ -340,21 +341,23 @@ impl Engine {
     /// Watches the running containers of an inspected pod, and stops watching the changed ones.
     fn watch_processes(&mut self, commit: &Commit, status: Option<&PodStatus>) {
         for change in &commit.changes {
-            if self.sources.processes.forget(&change.id) {
+            if self.processes.forget(&change.id) {
                 self.act(Action::Unwatch(change.id.clone()));
             }
         }
         let Some(status) = status else {
             return;
         };
-        for container in &status.containers {
-            if container.state == ContainerState::Running {
-                self.sources
-                    .processes
-                    .watch(&container.id, &container.name, &status.pod());
-            }
+        for container in running(status) {
+            self.processes
+                .watch(&container.id, &container.name, &status.pod());
         }
     }
+}
+
+fn running(status: &PodStatus) -> impl Iterator<Item = &ContainerStatus> {
+    let containers = status.containers.iter();
+    containers.filter(|container| container.state == ContainerState::Running)
 }
 
 /// The event as a measurement, with the time since it happened.

@@ -65,12 +65,13 @@ impl Differing {
         self.since.get(uid).map(|since| since.noted)
     }
 
-    /// The pods that are unobserved since `time` or longer, the oldest first.
+    /// The pods that are unobserved since `time` or longer, the oldest first. None without a time.
     pub(crate) fn unobserved_since(
         &self,
-        time: Instant,
+        time: Option<Instant>,
     ) -> impl Iterator<Item = (&PodUid, Instant)> {
-        let oldest = self.by_time.iter().take_while(move |(at, _)| *at <= time);
+        let oldest = self.by_time.iter();
+        let oldest = oldest.take_while(move |(at, _)| Some(*at) <= time);
         oldest.map(|(since, uid)| (uid, *since))
     }
 

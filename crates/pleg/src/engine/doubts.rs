@@ -56,15 +56,10 @@ struct Doubt {
     /// When this doubt began.
     first: Instant,
     pauses: Backoff,
-    next: Next,
+    /// When the pod is inspected again; `None` while it is.
+    next: Option<Instant>,
     /// The contradiction to report, once newer lists confirm it.
     failing: Option<Failing>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Next {
-    At(Instant),
-    UnderWay,
 }
 
 /// How a pod's status relates to its listing.
@@ -116,7 +111,7 @@ impl Doubts {
         let found: BTreeMap<Id, DoubtReason> = lacking.chain(contradictions).collect();
         for (id, found) in found {
             let known = known.remove(&id);
-            // A doubt for another reason begins anew, with short pauses.
+            // A doubt for another reason is a new one, with short pauses.
             let known = known.filter(|doubt| doubt.contradicts == found.contradicts());
             let mut doubt = known.unwrap_or_else(|| Doubt::new(found.contradicts(), now));
             doubt.retry(now);
@@ -144,44 +139,31 @@ impl Doubts {
             };
             doubts.insert(id, doubt);
         }
-        let mut failing = doubts.values().filter_map(|doubt| doubt.failing.as_ref());
-        let judged = match failing.next() {
-            Some(failing) => {
-                let contradicted = self.remember(&status.uid, last_good, now);
-                contradicted.is_checked_by_lists = true;
-                Judged::Fails {
+        let failing = doubts.values().find_map(|doubt| doubt.failing.as_ref());
+        let judged = if contradicts {
+            let known = self.contradicted.entry(status.uid.clone());
+            let contradicted = known.or_insert(Contradicted {
+                first: now,
+                is_checked_by_lists: false,
+                last_good,
+            });
+            contradicted.is_checked_by_lists |=
+                failing.is_some() || is_listed_since(contradicted.first);
+            match failing {
+                Some(failing) => Judged::Fails {
                     error: failing.error.clone(),
                     last_good: contradicted.last_good.clone(),
-                }
+                },
+                None => Judged::Contradicts,
             }
-            None if contradicts => {
-                let contradicted = self.remember(&status.uid, last_good, now);
-                contradicted.is_checked_by_lists |= is_listed_since(contradicted.first);
-                Judged::Contradicts
-            }
-            None => {
-                self.contradicted.remove(&status.uid);
-                Judged::Agrees
-            }
+        } else {
+            self.contradicted.remove(&status.uid);
+            Judged::Agrees
         };
         if !doubts.is_empty() {
             self.pods.insert(status.uid.clone(), doubts);
         }
         judged
-    }
-
-    fn remember(
-        &mut self,
-        uid: &PodUid,
-        last_good: Arc<PodStatus>,
-        now: Instant,
-    ) -> &mut Contradicted {
-        let known = self.contradicted.entry(uid.clone());
-        known.or_insert(Contradicted {
-            first: now,
-            is_checked_by_lists: false,
-            last_good,
-        })
     }
 
     /// A container was found to have exited by its own status call, outside an inspection.
@@ -200,30 +182,19 @@ impl Doubts {
 
     /// The pods to be inspected again now.
     pub(crate) fn due(&mut self, now: Instant) -> Vec<PodUid> {
-        let mut due = Vec::new();
-        for (uid, doubts) in &mut self.pods {
-            let mut is_due = false;
-            for doubt in doubts.values_mut() {
-                if matches!(doubt.next, Next::At(time) if now >= time) {
-                    doubt.next = Next::UnderWay;
-                    is_due = true;
-                }
-            }
-            if is_due {
-                due.push(uid.clone());
-            }
-        }
-        due
+        let pods = self.pods.iter_mut();
+        let due = pods.filter_map(|(uid, doubts)| {
+            let taken = doubts
+                .values_mut()
+                .map(|doubt| doubt.next.take_if(|time| now >= *time));
+            (taken.flatten().count() > 0).then(|| uid.clone())
+        });
+        due.collect()
     }
 
     /// When the next inspection is due.
     pub(crate) fn alarm(&self) -> Option<Instant> {
-        let doubts = self.pods.values().flat_map(BTreeMap::values);
-        let times = doubts.filter_map(|doubt| match doubt.next {
-            Next::At(time) => Some(time),
-            Next::UnderWay => None,
-        });
-        times.min()
+        self.doubts().filter_map(|doubt| doubt.next).min()
     }
 
     /// The pods whose status contradicts the list, and that newer lists have not confirmed or
@@ -234,16 +205,18 @@ impl Doubts {
         new.map(|(uid, _)| uid)
     }
 
-    /// Whether newer lists have yet to confirm or deny a contradiction of this pod.
+    /// Whether this is such a pod.
     pub(crate) fn needs_lists(&self, uid: &PodUid) -> bool {
-        let contradicted = self.contradicted.get(uid);
-        contradicted.is_some_and(|contradicted| !contradicted.is_checked_by_lists)
+        self.needing_lists().any(|contradicted| contradicted == uid)
     }
 
     /// The confirmed contradictions.
     pub(crate) fn failing(&self) -> impl Iterator<Item = Failing> {
-        let doubts = self.pods.values().flat_map(BTreeMap::values);
-        doubts.filter_map(|doubt| doubt.failing.clone())
+        self.doubts().filter_map(|doubt| doubt.failing.clone())
+    }
+
+    fn doubts(&self) -> impl Iterator<Item = &Doubt> {
+        self.pods.values().flat_map(BTreeMap::values)
     }
 }
 
@@ -258,7 +231,7 @@ impl Doubt {
         Self {
             contradicts,
             first: now,
-            next: Next::At(now + pauses.next()),
+            next: Some(now + pauses.next()),
             pauses,
             failing: None,
         }
@@ -266,8 +239,8 @@ impl Doubt {
 
     /// The id is still in doubt. Only after an inspection that this doubt caused, the pause grows.
     fn retry(&mut self, now: Instant) {
-        if self.next == Next::UnderWay {
-            self.next = Next::At(now + self.pauses.next());
+        if self.next.is_none() {
+            self.next = Some(now + self.pauses.next());
         }
     }
 }
@@ -290,30 +263,33 @@ pub(crate) fn contradictions(
     listed: Option<&ListedPod>,
 ) -> Contradictions {
     let is_listed = |id: &Id| listed.is_some_and(|pod| pod.names(id));
-    let sandboxes = requested.sandboxes.iter().filter(|row| is_listed(&row.id));
-    let sandboxes = sandboxes.filter(|row| {
-        let mut found = status.sandboxes.iter();
-        let found = found.find(|found| found.id == row.id);
-        found.is_none_or(|found| {
-            row.state == SandboxState::NotReady && found.state == SandboxState::Ready
-        })
-    });
-    let sandboxes = sandboxes.map(|row| {
-        let found = DoubtReason::Contradicts(Rpc::PodSandboxStatus, None);
-        (row.id.clone(), found)
-    });
-    let containers = requested.containers.iter().filter(|row| is_listed(&row.id));
-    let containers = containers.filter(|row| {
-        let has_not_ended =
-            |state| matches!(state, ContainerState::Created | ContainerState::Running);
-        status
-            .container(&row.id)
-            .is_none_or(|found| row.state == ContainerState::Exited && has_not_ended(found.state))
-    });
-    let containers = containers.map(|row| {
-        let name = Some(row.name.clone()).filter(|name| !name.is_empty());
-        let found = DoubtReason::Contradicts(Rpc::ContainerStatus, name);
-        (row.id.clone(), found)
-    });
-    sandboxes.chain(containers).collect()
+    let mut contradictions = Contradictions::new();
+    for row in requested.sandboxes.iter().filter(|row| is_listed(&row.id)) {
+        let found = status.sandboxes.iter().find(|found| found.id == row.id);
+        let agrees = found.is_some_and(|found| {
+            row.state != SandboxState::NotReady || found.state != SandboxState::Ready
+        });
+        if !agrees {
+            let reason = DoubtReason::Contradicts(Rpc::PodSandboxStatus, None);
+            contradictions.insert(row.id.clone(), reason);
+        }
+    }
+    for row in requested.containers.iter().filter(|row| is_listed(&row.id)) {
+        let found = status.container(&row.id).map(|found| found.state);
+        let agrees = match row.state {
+            ContainerState::Exited => {
+                matches!(
+                    found,
+                    Some(ContainerState::Exited | ContainerState::Unknown)
+                )
+            }
+            _ => found.is_some(),
+        };
+        if !agrees {
+            let name = Some(row.name.clone()).filter(|name| !name.is_empty());
+            let reason = DoubtReason::Contradicts(Rpc::ContainerStatus, name);
+            contradictions.insert(row.id.clone(), reason);
+        }
+    }
+    contradictions
 }

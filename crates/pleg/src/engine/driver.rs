@@ -7,7 +7,6 @@
 use std::collections::HashMap;
 use std::panic::resume_unwind;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use futures_util::StreamExt;
 use tokio::sync::{Notify, mpsc, oneshot};
@@ -55,7 +54,8 @@ pub(crate) struct Driver<R> {
     inbox: mpsc::UnboundedReceiver<Input>,
     announcements: mpsc::Receiver<Announced>,
     announcer: mpsc::Sender<Announced>,
-    flood: Arc<Flood>,
+    /// Notified when an event is dropped, because too many are waiting.
+    flood: Arc<Notify>,
     /// Subscriptions and status requests that arrived shortly after a pause.
     held_commands: Vec<Command>,
     /// When the first of them arrived.
@@ -70,13 +70,6 @@ enum Next {
     Input(Input),
     /// The clock is to be checked.
     Tick,
-}
-
-/// Whether events were dropped because too many were waiting.
-#[derive(Default)]
-struct Flood {
-    is_on: AtomicBool,
-    began: Notify,
 }
 
 impl<R: Runtime> Driver<R> {
@@ -129,11 +122,8 @@ impl<R: Runtime> Driver<R> {
             let alarm = self.engine.alarm(now).max(now + MIN_SLEEP);
             let held = self.held_until().filter(|_| !self.held_commands.is_empty());
             let alarm = held.map_or(alarm, |until| until.clamp(now, alarm));
-            let tick = self
-                .engine
-                .has_outstanding_calls()
-                .then(|| now + PAUSED_AFTER / 3);
-            let tick = tick.filter(|tick| *tick < alarm);
+            let tick = now + PAUSED_AFTER / 3;
+            let tick = (tick < alarm && self.engine.ledger.has_outstanding_calls()).then_some(tick);
             let next = tokio::select! {
                 biased;
                 // Commands come first, so a flood of inputs does not delay them.
@@ -142,10 +132,7 @@ impl<R: Runtime> Driver<R> {
                     None => return,
                 },
                 Some(input) = self.inbox.recv() => Next::Input(input),
-                () = self.flood.began.notified() => {
-                    self.flood.is_on.store(false, Ordering::Relaxed);
-                    Next::Input(Input::Flooded)
-                }
+                () = self.flood.notified() => Next::Input(Input::Flooded),
                 Some(announced) = self.announcements.recv() => {
                     Next::Input(Input::Announced(announced))
                 }
@@ -184,7 +171,7 @@ impl<R: Runtime> Driver<R> {
 
     /// Until when subscriptions and status requests are held.
     fn held_until(&self) -> Option<Instant> {
-        let until = self.engine.status_held_until()?;
+        let until = self.engine.settling.held_until()?;
         Some(until.min(self.held_since + STATUS_HELD_FOR))
     }
 
@@ -243,7 +230,7 @@ impl<R: Runtime> Driver<R> {
         match command {
             Command::Subscribe(lifeline, answer) => {
                 let now = self.now();
-                let (cache, first) = (self.engine.cache(), self.engine.first_records(now));
+                let (cache, first) = (self.engine.reader.clone(), self.engine.first_records(now));
                 let clock = self.environment.clock.clone();
                 let subscription = self.subscribers.subscribe(lifeline, cache, first, clock);
                 let _ = answer.send(subscription);
@@ -375,16 +362,15 @@ fn resume_panic(ended: Result<(), JoinError>) {
 struct StreamReader<R> {
     runtime: Arc<R>,
     announcer: mpsc::Sender<Announced>,
-    flood: Arc<Flood>,
+    flood: Arc<Notify>,
 }
 
 impl<R: Runtime> StreamReader<R> {
     async fn read(self) -> Result<(), CallError> {
         let mut announcements = self.runtime.announcements().await?;
         while let Some(announced) = announcements.next().await {
-            let full = self.announcer.try_send(announced?).is_err();
-            if full && !self.flood.is_on.swap(true, Ordering::Relaxed) {
-                self.flood.began.notify_one();
+            if self.announcer.try_send(announced?).is_err() {
+                self.flood.notify_one();
             }
         }
         Ok(())

@@ -95,12 +95,10 @@ impl Failures {
         });
     }
 
-    /// A failure of this pod.
-    pub(super) fn of(&self, uid: &PodUid) -> Option<&Failing> {
-        let mut failed = self.calls.values();
-        failed
-            .find(|failed| failed.is_of(uid))
-            .map(|failed| &failed.failing)
+    /// The error of a failure of this pod.
+    pub(super) fn error_of(&self, uid: &PodUid) -> Option<&InspectError> {
+        let failed = self.calls.values().find(|failed| failed.is_of(uid))?;
+        Some(&failed.failing.error)
     }
 
     /// Whether a single call of this pod fails, and not only the pod as a whole.

@@ -25,7 +25,7 @@ impl HintBudget {
         self.as_of = now;
         let is_enough = self.left >= f64::from(cost);
         if is_enough {
-            self.left -= f64::from(cost);
+            self.spend(cost);
         }
         is_enough
     }

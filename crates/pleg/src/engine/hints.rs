@@ -7,7 +7,7 @@ use crate::model::event::Source;
 use crate::model::id::PodRef;
 use crate::model::wall_time::Moment;
 use crate::observer::Measurement;
-use crate::records::{Hint, Met};
+use crate::records::{Hint, NamedId};
 use crate::runtime::{Announced, AnnouncedSandbox, CallError};
 
 impl Engine {
@@ -21,57 +21,44 @@ impl Engine {
         } = announced;
         let latency = created_at.map(|created| now.wall.since(created));
         self.measure(Measurement::StreamEvent(latency));
-        self.sources.streaming.announced(&id, now.instant);
-        let cost = match &sandbox {
-            Some(sandbox) => self.cost_of(&sandbox.pod),
-            // No call is made before its pod is known.
-            None => 1,
+        self.streaming.announced(&id, now.instant);
+        let (pod, named) = match sandbox {
+            None => (None, Vec::new()),
+            Some(AnnouncedSandbox { id: sandbox, pod }) => {
+                let container = (sandbox != id).then(|| NamedId::Container {
+                    id: id.clone(),
+                    sandbox: sandbox.clone(),
+                });
+                let named = [NamedId::Sandbox(sandbox)].into_iter().chain(container);
+                (Some(pod), named.collect())
+            }
         };
-        if !self.sources.budget.take(cost, now.instant) {
+        // No call is made before its pod is known.
+        let cost = pod.as_ref().map_or(1, |pod| self.cost_of(pod));
+        if !self.hint_budget.take(cost, now.instant) {
             // While lists are not answered, the next sweep requests it.
             self.sweeper.remember(id, now.instant);
             self.on_flooded(now);
             return;
         }
-        let pod = match &sandbox {
-            Some(sandbox) => Some(sandbox.pod.clone()),
-            None => {
-                let pod = self.records.pod_of(&id);
-                let cost = pod.as_ref().map_or(0, |pod| self.cost_of(pod));
-                self.sources.budget.spend(cost);
-                pod
-            }
+        let pod = pod.or_else(|| {
+            let pod = self.records.pod_of(&id)?;
+            self.hint_budget.spend(self.cost_of(&pod));
+            Some(pod)
+        });
+        // Its pod is unknown: a list shows it, or the next sweep requests the id.
+        let Some(pod) = pod else {
+            self.sweeper.remember(id, now.instant);
+            return self.hurry(now);
         };
-        let met = match sandbox {
-            Some(AnnouncedSandbox { id: sandbox, .. }) if sandbox == id => {
-                vec![Met::Sandbox(sandbox)]
-            }
-            Some(AnnouncedSandbox { id: sandbox, .. }) => {
-                let container = Met::Container {
-                    id: id.clone(),
-                    sandbox: sandbox.clone(),
-                };
-                vec![Met::Sandbox(sandbox), container]
-            }
-            None => Vec::new(),
+        let hint = Hint {
+            source: Source::Stream,
+            at: now.instant,
+            announced: created_at,
+            named,
+            removed: if is_removal { vec![id] } else { Vec::new() },
         };
-        match pod {
-            Some(pod) => {
-                let hint = Hint {
-                    source: Source::Stream,
-                    at: now.instant,
-                    announced: created_at,
-                    met,
-                    removed: if is_removal { vec![id] } else { Vec::new() },
-                };
-                self.hint(&pod, hint, now);
-            }
-            // Its pod is unknown: a list shows it, or the next sweep requests the id.
-            None => {
-                self.sweeper.remember(id, now.instant);
-                self.hurry(now);
-            }
-        }
+        self.hint(&pod, hint, now);
     }
 
     /// How many status calls an inspection of the pod takes.
@@ -100,7 +87,7 @@ impl Engine {
     }
 
     pub(super) fn stream_opened(&mut self, now: Moment) {
-        if self.sources.streaming.mark_open() {
+        if self.streaming.mark_open() {
             self.measure(Measurement::StreamOpened);
             // Changes before this moment were not announced.
             self.relister.request(now.instant);
@@ -109,14 +96,14 @@ impl Engine {
 
     pub(super) fn on_stream_ended(&mut self, result: Result<(), CallError>, now: Moment) {
         self.measure(Measurement::StreamFailed);
-        let was_live = self.sources.streaming.ended(&result, now.instant);
+        let was_live = self.streaming.ended(&result, now.instant);
         let why = match result {
             Ok(()) => "the runtime ended it".to_owned(),
             Err(error) => error.to_string(),
         };
-        if self.sources.streaming.is_unsupported() && self.config.mode == Mode::Evented {
+        if self.streaming.is_unsupported() && self.config.mode == Mode::Evented {
             tracing::warn!("the runtime has no event stream, so pods are relisted: {why}");
-        } else if let Some(time) = self.sources.streaming.withheld_for(now.instant) {
+        } else if let Some(time) = self.streaming.withheld_for(now.instant) {
             tracing::warn!(
                 "the connection to the runtime was lost again soon after the event stream was opened: it \
                  is opened again after {} s, and pods are relisted meanwhile: {why}",
@@ -130,9 +117,10 @@ impl Engine {
         }
     }
 
-    /// The stream has to prove itself again, and the next relist is soon.
+    /// Lists become rare again only after the stream has announced changes anew, and the next relist
+    /// is soon.
     pub(super) fn distrust_stream(&mut self, now: Moment) {
-        if let Some(trust) = self.sources.streaming.trust() {
+        if let Some(trust) = self.streaming.trust() {
             trust.reset();
             self.hurry(now);
         }

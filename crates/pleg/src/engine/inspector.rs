@@ -16,10 +16,8 @@ use std::time::Duration;
 use base::ledger::Ledger;
 use tokio::time::Instant;
 
-use super::call::Key;
-use super::call::{Call, Purpose, Request};
+use super::call::{Call, Key, Purpose, Request};
 use super::limits::{SLOW_AFTER, SUSPECT_AFTER};
-use super::sweeper::about;
 use crate::model::id::{Id, PodUid};
 use crate::model::listed::{ContainerState, ListedPod};
 use crate::model::status::{ContainerStatus, PodStatus, Status};
@@ -35,7 +33,7 @@ pub(crate) struct Inspector {
     /// How many calls of one inspection may be outstanding.
     calls_per_pod: usize,
     queue: VecDeque<Queued>,
-    active: BTreeMap<(PodUid, u64), Inspection>,
+    active: BTreeMap<Ticket, Inspection>,
 }
 
 /// An inspection that waits for a place.
@@ -113,15 +111,13 @@ impl Inspector {
         if let Some(call) = self.next_of_active(ledger) {
             return Some(call);
         }
-        let prompt = self.active.values();
-        let prompt = prompt
-            .filter(|inspection| now < inspection.keeps_place_until(self.calls_per_pod))
-            .count();
+        let keeps_place = |it: &&Inspection| now < it.keeps_place_until(self.calls_per_pod);
+        let prompt = self.active.values().filter(keeps_place).count();
         while prompt < self.max_prompt {
             let Queued { ticket, pod, .. } = self.queue.pop_front()?;
             let pod = records.start(&ticket).unwrap_or(pod);
-            let key = (ticket.uid.clone(), ticket.number());
-            self.active.insert(key, Inspection::new(ticket, pod, now));
+            let inspection = Inspection::new(ticket.clone(), pod, now);
+            self.active.insert(ticket, inspection);
             if let Some(call) = self.next_of_active(ledger) {
                 return Some(call);
             }
@@ -137,46 +133,59 @@ impl Inspector {
     /// Takes an inspection without calls: its pod has no rows, or its rows are gone.
     pub(crate) fn take_ended(&mut self) -> Option<Inspected> {
         let mut active = self.active.iter();
-        let (key, _) = active.find(|(_, inspection)| inspection.is_over())?;
-        let key = key.clone();
-        self.active.remove(&key).map(Inspection::end)
+        let (ticket, _) = active.find(|(_, inspection)| inspection.is_over())?;
+        let ticket = ticket.clone();
+        self.active.remove(&ticket).map(Inspection::end)
     }
 
     /// Takes in a status. Returns the inspection if this was its last call.
     pub(crate) fn on_status<S: Status>(
         &mut self,
-        key: &(PodUid, u64),
+        ticket: &Ticket,
         request: &Request,
         answer: Result<S, CallError>,
     ) -> Option<Inspected> {
-        let inspection = self.active.get_mut(key)?;
+        let inspection = self.active.get_mut(ticket)?;
         if !inspection.outstanding.remove(&request.key()) {
             return None;
         }
-        if let Some(status) = inspection.status_or_note_error(request, answer) {
+        match answer {
             // An event may have named the wrong pod for this id.
-            let pod = status.pod();
-            if pod.is_none_or(|pod| pod.uid == inspection.pod.pod.uid) {
-                S::of_mut(&mut inspection.found).push(status.shown());
+            Ok(status) if status.pod().is_some_and(|pod| pod.uid != ticket.uid) => {}
+            Ok(status) => S::of_mut(&mut inspection.found).push(status.shown()),
+            // An id that the runtime no longer has is skipped, as in the kubelet.
+            Err(CallError::NotFound(_)) => {}
+            // Any other error fails the inspection, but only after all its calls have ended:
+            // otherwise those would still be outstanding when the inspection is repeated.
+            Err(error) => {
+                if let (call, Some(id)) = request.key() {
+                    let failed = InspectError::Failed { call, id, error };
+                    inspection.error.get_or_insert(failed);
+                }
             }
         }
-        let is_over = inspection.is_over();
-        let inspection = is_over.then(|| self.active.remove(key))?;
-        inspection.map(Inspection::end)
+        inspection
+            .is_over()
+            .then(|| self.active.remove(ticket))?
+            .map(Inspection::end)
+    }
+
+    /// The active inspections of a pod.
+    fn active_of(&mut self, uid: &PodUid) -> impl Iterator<Item = &mut Inspection> {
+        let active = self.active.values_mut();
+        active.filter(move |inspection| inspection.ticket.uid == *uid)
     }
 
     /// Another call found that a container has exited: the inspections of its pod use that too.
     pub(crate) fn note_exit(&mut self, uid: &PodUid, status: &ContainerStatus) {
-        let of_pod = |inspection: &&mut Inspection| inspection.ticket.uid == *uid;
-        for inspection in self.active.values_mut().filter(of_pod) {
+        for inspection in self.active_of(uid) {
             inspection.exited.insert(status.id.clone(), status.clone());
         }
     }
 
     /// The id is no longer part of the pod: the inspections do not wait for its status.
     pub(crate) fn forget(&mut self, uid: &PodUid, key: &Key) {
-        let of_pod = |inspection: &&mut Inspection| inspection.ticket.uid == *uid;
-        for inspection in self.active.values_mut().filter(of_pod) {
+        for inspection in self.active_of(uid) {
             inspection.outstanding.remove(key);
             inspection.to_send.retain(|request| request.key() != *key);
         }
@@ -212,19 +221,23 @@ impl Inspector {
 
     /// The pods of which an inspection is active, and not only queued.
     pub(crate) fn active(&self) -> impl Iterator<Item = &PodUid> {
-        self.active.keys().map(|(uid, _)| uid)
+        self.active.keys().map(|ticket| &ticket.uid)
     }
 
     /// Whether an inspection of the pod needs the answer to this call.
     pub(crate) fn needs_answer(&self, uid: &PodUid, key: &Key) -> bool {
-        let from = self.active.range((uid.clone(), 0)..);
-        let mut active = from.take_while(|((active, _), _)| active == uid);
-        let id = key.1.as_ref();
-        let mut queued = self.queue.iter();
+        let first = Ticket {
+            uid: uid.clone(),
+            number: 0,
+        };
+        let from = self.active.range(first..);
+        let mut active = from.take_while(|(ticket, _)| ticket.uid == *uid);
+        let mut queued = self.queue.iter().filter(|queued| queued.ticket.uid == *uid);
         active.any(|(_, inspection)| inspection.needs_answer(key))
-            || queued.any(|queued| {
-                queued.ticket.uid == *uid && id.is_some_and(|id| queued.pod.names(id))
-            })
+            || key
+                .1
+                .as_ref()
+                .is_some_and(|id| queued.any(|queued| queued.pod.names(id)))
     }
 
     /// When an inspection next becomes slow, so that its place or its exits become available.
@@ -255,15 +268,10 @@ impl Inspection {
     }
 
     fn new(ticket: Ticket, pod: Arc<ListedPod>, begun: Instant) -> Self {
-        let sandboxes = pod.sandboxes.iter();
-        let sandboxes = sandboxes.map(|row| Request::Sandbox(row.id.clone()));
-        let containers = pod.containers.iter();
-        let containers = containers.map(|row| Request::Container(row.id.clone()));
-        let to_send = sandboxes.chain(containers).collect();
         Self {
             ticket,
             begun,
-            to_send,
+            to_send: Request::all_of(&pod).collect(),
             outstanding: BTreeSet::new(),
             found: PodStatus {
                 uid: pod.pod.uid.clone(),
@@ -289,14 +297,14 @@ impl Inspection {
             let key = request.key();
             let is_free = !ledger.is_outstanding(&key);
             if !is_free {
-                ledger.wait_behind(&key, &about_row(request, &self.pod));
+                ledger.wait_behind(&key, &request.about_in(&self.pod));
             }
             is_free
         })?;
         let request = self.to_send.remove(free)?;
         self.outstanding.insert(request.key());
-        let about = about_row(&request, &self.pod);
-        let purpose = Purpose::Inspect(self.ticket.uid.clone(), self.ticket.number());
+        let about = request.about_in(&self.pod);
+        let purpose = Purpose::Inspect(self.ticket.clone());
         Some((Call { request, purpose }, about))
     }
 
@@ -316,27 +324,6 @@ impl Inspection {
 
     fn is_over(&self) -> bool {
         self.outstanding.is_empty() && self.to_send.is_empty()
-    }
-
-    /// The status. An id that the runtime no longer has is skipped, as in the kubelet. Any other
-    /// error fails the inspection, but only after all its calls have ended: otherwise those would
-    /// still be outstanding when the inspection is repeated.
-    fn status_or_note_error<T>(
-        &mut self,
-        request: &Request,
-        answer: Result<T, CallError>,
-    ) -> Option<T> {
-        match answer {
-            Ok(status) => Some(status),
-            Err(CallError::NotFound(_)) => None,
-            Err(error) => {
-                if let (call, Some(id)) = request.key() {
-                    let failed = InspectError::Failed { call, id, error };
-                    self.error.get_or_insert(failed);
-                }
-                None
-            }
-        }
     }
 
     /// The result, in the order of the rows.
@@ -360,12 +347,4 @@ impl Inspection {
             result: self.error.map_or(Ok(self.found), Err),
         }
     }
-}
-
-fn about_row(request: &Request, pod: &ListedPod) -> About {
-    let name = match request {
-        Request::Container(id) => pod.container_name(id),
-        _ => None,
-    };
-    about(request, name, Some(&pod.pod))
 }

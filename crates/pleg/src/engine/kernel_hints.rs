@@ -3,30 +3,30 @@
 
 use tokio::time::Instant;
 
-use super::births::{Change, Shown};
+use super::births::Change;
 use super::call::Request;
-use super::processes::Processes;
-use super::state::Engine;
+use super::processes::{Processes, ToOpen};
+use super::state::{Action, Engine};
 use crate::kernel::{Birth, Unwatched};
 use crate::model::id::Id;
 use crate::model::listed::{Row, SandboxState};
 use crate::model::status::Status;
 use crate::model::wall_time::Moment;
 use crate::records::diff::State;
-use crate::records::{Hint, Met, Records};
+use crate::records::{Hint, NamedId, Records};
 use crate::runtime::CallError;
 
 impl Engine {
     pub(super) fn on_birth(&mut self, birth: Birth, now: Moment) {
         match birth {
             Birth::Watched => {
-                self.sources.births.on_watched();
+                self.births.on_watched(Ok(()));
                 // Changes before this moment were not reported.
                 self.relister.request(now.instant);
             }
             Birth::Unwatched(why) => {
                 tracing::info!("births of containers are not watched: {why}");
-                if self.sources.births.on_unwatched(why) {
+                if self.births.on_watched(Err(why)) {
                     self.hurry(now);
                 }
             }
@@ -38,24 +38,23 @@ impl Engine {
 
     /// The process of a container ended. Without it, one that the runtime does not list is gone.
     pub(super) fn on_death(&mut self, id: &Id, now: Moment) {
-        if let Some(uid) = self.sources.processes.on_death(id, now.instant) {
+        if let Some(uid) = self.processes.on_death(id, now.instant) {
             self.records.retry(&uid);
             self.take_step(&uid, now);
         }
     }
 
     fn follow(&mut self, id: Id, change: Change, now: Moment) {
-        let is_known = is_known(&self.records, &self.sources.processes, &id, change);
-        if !is_known && !self.sources.births.follow(id, change, now.instant) {
+        let is_known = is_known(&self.records, &self.processes, &id, change);
+        if !is_known && !self.births.follow(id, change, now.instant) {
             self.list_soon(now);
         }
     }
 
     /// Stops following ids whose change the stream or a list has shown meanwhile.
     pub(super) fn drop_known_births(&mut self, now: Instant) {
-        let (records, processes) = (&self.records, &self.sources.processes);
-        self.sources
-            .births
+        let (records, processes) = (&self.records, &self.processes);
+        self.births
             .drop_finished(|id, change| is_known(records, processes, id, change), now);
     }
 
@@ -68,52 +67,51 @@ impl Engine {
     ) where
         S: Status<Listed: Row<State: Into<State>>>,
     {
-        let (_, Some(id)) = request.key() else {
-            return;
-        };
-        let shown = match &answer {
-            Ok(status) => self.sources.births.shown(&id, status.state().into()),
-            Err(CallError::NotFound(_)) => Shown::NotFound,
-            Err(_) => Shown::Nothing,
-        };
-        self.sources.births.on_status(request, shown, now.instant);
-        let Some(status) = answer.ok().filter(|_| shown == Shown::Done) else {
+        let state = answer.as_ref().map(|status| status.state().into());
+        let is_shown = self.births.on_status(request, state, now.instant);
+        let Some(status) = answer.ok().filter(|_| is_shown) else {
             return;
         };
         // Without labels, only a list shows which pod it belongs to.
         let Some(pod) = status.pod().cloned() else {
             return self.hurry(now);
         };
-        let met = match request {
-            Request::Sandbox(_) => Met::Sandbox(id),
-            _ => Met::Container {
+        let id = status.id().clone();
+        let named = match request {
+            Request::Sandbox(_) => NamedId::Sandbox(id),
+            // A status does not contain the sandbox.
+            _ => NamedId::Container {
                 id,
-                // A status does not contain it.
                 sandbox: "".into(),
             },
         };
         let hint = Hint {
-            met: vec![met],
+            named: vec![named],
             ..Hint::of_kernel(now.instant)
         };
         self.hint(&pod, hint, now);
     }
 
     pub(super) fn on_opened(&mut self, id: &Id, opened: Result<(), Unwatched>, now: Moment) {
-        self.sources.processes.on_opened(id, opened, now.instant);
+        self.processes.on_opened(id, opened, now.instant);
         self.hurry_if_unwatched(id, now);
     }
 
     pub(super) fn on_pid(&mut self, id: Id, answer: Result<Option<u32>, CallError>, now: Moment) {
-        match self.sources.processes.on_pid(&id, answer, now.instant) {
-            Some(found) => self.on_process(id, found, now),
-            None => self.hurry_if_unwatched(&id, now),
+        let Some(ToOpen { pid, restarted }) = self.processes.on_pid(&id, answer, now.instant)
+        else {
+            return self.hurry_if_unwatched(&id, now);
+        };
+        self.act(Action::Watch { id, pid });
+        // What is known of a pod whose container was restarted is outdated.
+        if let Some(pod) = restarted {
+            self.hint(&pod, Hint::of_kernel(now.instant), now);
         }
     }
 
     /// Without a watched process, only lists show the exit.
     fn hurry_if_unwatched(&mut self, id: &Id, now: Moment) {
-        if self.sources.processes.is_refused(id) {
+        if self.processes.is_refused(id) {
             self.hurry(now);
         }
     }

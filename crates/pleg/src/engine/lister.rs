@@ -27,18 +27,19 @@ pub(crate) struct Lister {
     /// When it is wanted, if that is before the pause ends; while it is outstanding, again.
     wanted: Option<Instant>,
     last: Last,
-    punctuality: Punctuality,
+    pub(super) punctuality: Punctuality,
     /// How long its last successful call took.
-    took: Duration,
+    pub(super) took: Duration,
     /// When it last failed, or its connection was lost.
-    failed_at: Option<Instant>,
+    pub(super) failed_at: Option<Instant>,
     /// When the newest answer was requested that was taken in.
-    known_as_of: Option<Instant>,
-    /// Whether it was overdue or failed, and was not answered since.
-    was_unavailable: bool,
-    /// As of when pods were last observed without this list. Only a list that is requested later
-    /// shows what was new then.
-    observed_without: Option<Instant>,
+    pub(super) known_as_of: Option<Instant>,
+    /// Whether it was overdue or failed, and was not answered since. What is new stays unobserved
+    /// until it is answered, even if the outstanding call ends.
+    pub(super) was_unavailable: bool,
+    /// As of when pods were last observed without this list, because it was unavailable. Only a
+    /// list that is requested later shows what was new then, and ends this.
+    pub(super) observed_without: Option<Instant>,
 }
 
 #[derive(Debug)]
@@ -264,36 +265,11 @@ impl Lister {
         self.known_as_of = self.known_as_of.max(Some(requested));
     }
 
-    /// When the newest answer was requested that was taken in.
-    pub(super) fn known_as_of(&self) -> Option<Instant> {
-        self.known_as_of
-    }
-
-    /// Notes that pods were observed as of `time` without this list, because it was unavailable.
-    pub(super) fn note_observed_without(&mut self, time: Instant) {
-        self.observed_without = self.observed_without.max(Some(time));
-    }
-
-    /// As of when pods were last observed without it, if it does not show yet what existed then.
-    pub(super) fn outdated_since(&self) -> Option<Instant> {
-        self.observed_without
-    }
-
-    /// Notes that it is unavailable: what is new stays unobserved until it is answered, even if the
-    /// outstanding call ends.
-    pub(super) fn note_unavailable(&mut self) {
-        self.was_unavailable = true;
-    }
-
-    pub(super) fn was_unavailable(&self) -> bool {
-        self.was_unavailable
-    }
-
     /// Why it fails although there is a connection, if it does.
     pub(super) fn failure(&self) -> Option<&CallError> {
         match &self.last {
             Last::Failing(error) => Some(error),
-            Last::None | Last::Good | Last::Lost(..) => None,
+            _ => None,
         }
     }
 
@@ -301,16 +277,11 @@ impl Lister {
         matches!(self.failure(), Some(CallError::TooLarge(_)))
     }
 
-    /// When it last failed, or its connection was lost.
-    pub(super) fn failed_at(&self) -> Option<Instant> {
-        self.failed_at
-    }
-
     /// How the connection was lost before the answer, and how many times in succession.
     pub(super) fn loss(&self) -> Option<(&CallError, u32)> {
         match &self.last {
             Last::Lost(error, times) => Some((error, *times)),
-            Last::None | Last::Good | Last::Failing(_) => None,
+            _ => None,
         }
     }
 
@@ -321,20 +292,10 @@ impl Lister {
     /// Whether it waits and was answered in time, so that it is requested together with the other
     /// list.
     pub(super) fn goes_along(&self) -> bool {
-        let is_waiting = !self.is_outstanding();
-        is_waiting && self.is_good() && self.punctuality == Punctuality::InTime
-    }
-
-    pub(super) fn punctuality(&self) -> Punctuality {
-        self.punctuality
+        !self.is_outstanding() && self.is_good() && self.punctuality == Punctuality::InTime
     }
 
     pub(super) fn is_slow(&self) -> bool {
         matches!(self.punctuality, Punctuality::Slow(_))
-    }
-
-    /// How long its last successful call took.
-    pub(super) fn took(&self) -> Duration {
-        self.took
     }
 }

@@ -33,7 +33,7 @@ impl Losses {
     /// The connection was lost at `now`.
     pub(super) fn count(&mut self, now: Instant) {
         self.count += 1;
-        self.until = Some(match self.is_no_chance() {
+        self.until = Some(match self.are_repeated() {
             true => now + self.backoff.next(),
             false => now,
         });
@@ -50,7 +50,7 @@ impl Losses {
         self.count == 0
     }
 
-    pub(super) fn is_no_chance(&self) -> bool {
+    pub(super) fn are_repeated(&self) -> bool {
         self.count >= 2
     }
 

@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 use super::call::List;
 use super::limits::SUSPECT_AFTER;
-use super::passes::{Awaited, Basis, Completion};
+use super::passes::{Awaited, Basis, Completed};
 use super::reporter::ObservationProgress;
 use super::state::Engine;
 use crate::model::id::PodUid;
@@ -23,7 +23,7 @@ impl Engine {
     pub(super) fn begin_pass(&mut self, basis: Basis, now: Moment) {
         let (ledger, records, inspector) = (&self.ledger, &self.records, &self.inspector);
         let (overdue_pods, failures) = (&self.unobserved.overdue_pods, &self.unobserved.failures);
-        self.reporting.passes.begin(basis, now.instant, || {
+        self.passes.begin(basis, now.instant, || {
             // The pass does not wait for pods that are reported already.
             let mut reported: BTreeSet<PodUid> = inspector.waiting_for_room().cloned().collect();
             reported.extend(overdue_pods.keys().cloned());
@@ -32,51 +32,40 @@ impl Engine {
             let inspecting = records.inspecting();
             let waiting = inspecting - &reported;
             Awaited {
-                have_all_failed: waiting.iter().all(|uid| failures.of(uid).is_some()),
+                have_all_failed: waiting.iter().all(|uid| failures.error_of(uid).is_some()),
                 given_up: inspecting & &reported,
                 waiting,
             }
         });
-        let slow = self
-            .unobserved
-            .overdue_pods
-            .keys()
-            .filter(|uid| records.inspecting().contains(*uid));
+        let overdue_pods = self.unobserved.overdue_pods.keys();
+        let slow = overdue_pods.filter(|uid| records.inspecting().contains(*uid));
         for uid in slow.cloned().collect::<Vec<_>>() {
             self.note_overdue(&uid, now);
         }
     }
 
     pub(super) fn complete_pass(&mut self, now: Moment) {
-        if !self.reporting.passes.is_over() {
+        if !self.passes.is_over() {
             return;
         }
-        match self
-            .reporting
-            .passes
-            .complete(now.instant, self.observed_as_of(now))
-        {
-            Completion::NotOver => {}
-            Completion::NoPodObserved => {
-                tracing::debug!("the pass observed no pod");
-                self.hurry(now);
-            }
-            Completion::Pass {
-                pass,
-                is_first,
-                given_up,
-            } => {
-                for uid in &given_up {
-                    let differing = &mut self.unobserved.differing;
-                    differing.note_earlier(uid, pass.begun.instant);
-                }
-                let counts = Counts::of(self.records.listed().map(AsRef::as_ref));
-                self.measure(Measurement::Seen(pass, counts));
-                if is_first {
-                    let synced = self.synced(now);
-                    self.publish(synced);
-                }
-            }
+        let observed = self.observed_as_of(now);
+        let Some(completed) = self.passes.complete(now.instant, observed) else {
+            tracing::debug!("the pass observed no pod");
+            return self.hurry(now);
+        };
+        let Completed {
+            pass,
+            is_first,
+            given_up,
+        } = completed;
+        for uid in &given_up {
+            let differing = &mut self.unobserved.differing;
+            differing.note_earlier(uid, pass.begun.instant);
+        }
+        let counts = Counts::of(self.records.listed().map(AsRef::as_ref));
+        self.measure(Measurement::Seen(pass, counts));
+        if is_first {
+            self.publish(self.synced(now));
         }
     }
 
@@ -98,7 +87,7 @@ impl Engine {
     /// When pods were last observed without lists, if no pass by later lists has completed since.
     fn needs_lists_since(&self) -> Option<Instant> {
         let outdated = self.relister.outdated_since();
-        self.reporting.passes.swept_since_lists().max(outdated)
+        self.passes.swept_since_lists().max(outdated)
     }
 
     /// Ends the pass if it is over, updates coverage and reports health if it has changed. Then it
@@ -106,7 +95,7 @@ impl Engine {
     /// changes all the time one pass follows the other.
     pub(super) fn review(&mut self, now: Moment) {
         self.review_once(now);
-        if let Some(next) = self.reporting.passes.take_next() {
+        if let Some(next) = self.passes.take_next() {
             self.begin_pass(next, now);
             self.review_once(now);
         }
@@ -114,8 +103,8 @@ impl Engine {
 
     fn review_once(&mut self, now: Moment) {
         self.complete_pass(now);
-        let as_of = self.reporting.passes.last().map(|pass| pass.begun.instant);
-        if !self.reporting.settling.is_over(as_of, now.instant) {
+        let as_of = self.passes.last().map(|pass| pass.begun.instant);
+        if !self.settling.is_over(as_of, now.instant) {
             return;
         }
         self.give_up_pods_without_room(now);
@@ -125,14 +114,14 @@ impl Engine {
         self.request_needed_lists(now.instant);
         self.update_coverage(now);
         let mut overdue_pods = self.unobserved.overdue_pods.keys();
-        let is_settling = self.reporting.passes.is_open()
+        let is_settling = self.passes.is_open()
             || self.relister.is_catching_up()
-            || self.reporting.coverage.uninspected > 0
+            || self.coverage.uninspected > 0
             || overdue_pods.any(|uid| self.unobserved.differing.since(uid).is_some());
         let progress = ObservationProgress {
             is_settled: !is_settling,
             has_unobserved: self.unobserved_by_last_pass().next().is_some(),
-            needs_pass: self.reporting.passes.needs_pass() || self.relister.outdated().any(),
+            needs_pass: self.passes.needs_pass() || self.relister.outdated().any(),
             needs_lists: self.needs_lists_since().is_some(),
             answered: self.ledger.last_answer_of_pods(),
             has_stalled: self
@@ -140,10 +129,7 @@ impl Engine {
                 .unresponsive_since()
                 .is_some_and(|since| now.instant >= since + SUSPECT_AFTER),
         };
-        let report = self
-            .reporting
-            .reporter
-            .review(&self.reporting.coverage, progress, now);
+        let report = self.reporter.review(&self.coverage, progress, now);
         if let Some(report) = report {
             self.publish(Record::Health(report));
         }
@@ -157,16 +143,10 @@ impl Engine {
         };
         if let Some(known) = pods_known {
             let as_of = begun.back_at(known.min(begun.instant));
-            let last = self.reporting.last_inspected.take();
+            let last = self.last_inspected.take();
             let newer = last.filter(|last| last.instant > as_of.instant);
-            self.reporting.last_inspected = Some(newer.unwrap_or(as_of));
+            self.last_inspected = Some(newer.unwrap_or(as_of));
         }
-    }
-
-    /// Notes that pods were observed as of `time` without the lists that are unavailable now.
-    pub(super) fn note_observed_without_lists(&mut self, time: Instant, now: Instant) {
-        let unseen = self.unseen_lists(now);
-        self.relister.note_observed_without(unseen, time);
     }
 
     pub(super) fn synced(&self, now: Moment) -> Record {

@@ -39,11 +39,14 @@ pub(crate) struct Basis {
 }
 
 /// The pods that differ when a pass begins.
+#[derive(Debug)]
 pub(crate) struct Awaited {
+    /// Those that the pass still waits for.
     pub(crate) waiting: BTreeSet<PodUid>,
-    /// Those that the pass does not wait for, because they are reported already.
+    /// Those that it does not wait for, because they are reported. They are not observed by this
+    /// pass.
     pub(crate) given_up: BTreeSet<PodUid>,
-    /// Whether all pods that it waits for have failed before.
+    /// Whether all pods that it waited for at first had failed before.
     pub(crate) have_all_failed: bool,
 }
 
@@ -52,15 +55,10 @@ struct OpenPass {
     basis: Basis,
     /// When it began to wait. Its lists were requested earlier.
     started: Instant,
-    waiting: BTreeSet<PodUid>,
-    /// The pods that it does not wait for, because they are reported. They are not observed by this
-    /// pass.
-    given_up: BTreeSet<PodUid>,
+    pods: Awaited,
     /// How many pods it waited for at first, and whether it has observed the end of one of them.
     awaited: usize,
     has_ended_one: bool,
-    /// Whether all of them had failed before.
-    have_all_failed: bool,
 }
 
 /// How many of the pods that differ the open pass has observed.
@@ -81,19 +79,13 @@ impl Passes {
             }
             self.needed_since.get_or_insert(basis.begun.instant);
         } else {
-            let Awaited {
-                waiting,
-                given_up,
-                have_all_failed,
-            } = pods();
+            let pods = pods();
             self.current = Some(OpenPass {
                 basis,
                 started: now,
-                awaited: waiting.len(),
-                have_all_failed,
+                awaited: pods.waiting.len(),
+                pods,
                 has_ended_one: false,
-                waiting,
-                given_up,
             });
         }
     }
@@ -103,29 +95,29 @@ impl Passes {
     pub(crate) fn has_given_up_all(&self) -> bool {
         let pass = self.current.as_ref();
         pass.is_some_and(|pass| {
-            let gave_up = pass.awaited > 0 && !pass.has_ended_one && pass.waiting.is_empty();
-            gave_up && !pass.have_all_failed
+            let gave_up = pass.awaited > 0 && !pass.has_ended_one && pass.pods.waiting.is_empty();
+            gave_up && !pass.pods.have_all_failed
         })
     }
 
     /// Whether the open pass has been waiting for this pod since `time` or longer.
     pub(crate) fn has_awaited(&self, uid: &PodUid, time: Option<Instant>) -> bool {
         let pass = self.current.as_ref();
-        pass.is_some_and(|pass| Some(pass.started) <= time && pass.waiting.contains(uid))
+        pass.is_some_and(|pass| Some(pass.started) <= time && pass.pods.waiting.contains(uid))
     }
 
     /// When the open pass will have waited for `duration`.
     pub(crate) fn waited_at(&self, duration: Duration) -> Option<Instant> {
         let pass = self.current.as_ref()?;
-        (!pass.waiting.is_empty()).then(|| pass.started + duration)
+        (!pass.pods.waiting.is_empty()).then(|| pass.started + duration)
     }
 
     /// The pod is reported: the pass neither waits for it nor observes it.
     pub(crate) fn give_up(&mut self, uid: &PodUid) {
         if let Some(pass) = &mut self.current
-            && pass.waiting.remove(uid)
+            && pass.pods.waiting.remove(uid)
         {
-            pass.given_up.insert(uid.clone());
+            pass.pods.given_up.insert(uid.clone());
         }
     }
 
@@ -145,7 +137,7 @@ impl Passes {
     /// The pod was inspected or removed.
     pub(crate) fn ended(&mut self, uid: &PodUid) {
         if let Some(pass) = &mut self.current {
-            pass.has_ended_one |= pass.waiting.remove(uid);
+            pass.has_ended_one |= pass.pods.waiting.remove(uid);
         }
     }
 
@@ -155,15 +147,11 @@ impl Passes {
         pass.is_none_or(|pass| ticket > pass.basis.last_ticket_before)
     }
 
-    /// Ends the open pass if it waits for no pod. It observed pods as of its beginning, but no
-    /// later than `observed`; `None` if it observed no pod.
-    pub(crate) fn complete(&mut self, now: Instant, observed: Option<Moment>) -> Completion {
-        let Some(open) = self.current.take_if(|open| open.waiting.is_empty()) else {
-            return Completion::NotOver;
-        };
-        let Some(observed) = observed else {
-            return Completion::NoPodObserved;
-        };
+    /// Ends the open pass if it [is over](Self::is_over). It observed pods as of its beginning, but
+    /// no later than `observed`. Returns `None` if it observed no pod.
+    pub(crate) fn complete(&mut self, now: Instant, observed: Option<Moment>) -> Option<Completed> {
+        let open = self.current.take_if(|open| open.pods.waiting.is_empty())?;
+        let observed = observed?;
         let Basis { begun, kind, .. } = open.basis;
         let took = now.duration_since(begun.instant);
         let begun = match observed.instant < begun.instant {
@@ -183,17 +171,17 @@ impl Passes {
                 .take_if(|needed_since| *needed_since <= begun.instant);
             self.listed = self.listed.max(Some(begun.instant));
         }
-        Completion::Pass {
+        Some(Completed {
             pass,
             is_first: self.completed == 1,
-            given_up: open.given_up,
-        }
+            given_up: open.pods.given_up,
+        })
     }
 
     /// Whether the open pass waits for no pod any more.
     pub(crate) fn is_over(&self) -> bool {
         let pass = self.current.as_ref();
-        pass.is_some_and(|pass| pass.waiting.is_empty())
+        pass.is_some_and(|pass| pass.pods.waiting.is_empty())
     }
 
     /// What the open pass is based on.
@@ -220,7 +208,7 @@ impl Passes {
     pub(crate) fn progress(&self) -> Option<Progress> {
         let pass = self.current.as_ref()?;
         Some(Progress {
-            observed: pass.awaited - pass.waiting.len(),
+            observed: pass.awaited - pass.pods.waiting.len(),
             awaited: pass.awaited,
         })
     }
@@ -236,20 +224,13 @@ impl Passes {
     }
 }
 
-/// The result of trying to end a pass.
+/// A pass that is over and observed at least one pod.
 #[derive(Clone, Debug)]
-pub(crate) enum Completion {
-    /// The pass still waits, or none is open.
-    NotOver,
-    /// The pass is over and observed no pod.
-    NoPodObserved,
-    /// The pass is over and observed at least one pod.
-    Pass {
-        pass: Pass,
-        is_first: bool,
-        /// The pods that it did not observe.
-        given_up: BTreeSet<PodUid>,
-    },
+pub(crate) struct Completed {
+    pub(crate) pass: Pass,
+    pub(crate) is_first: bool,
+    /// The pods that it did not observe.
+    pub(crate) given_up: BTreeSet<PodUid>,
 }
 
 #[cfg(test)]
@@ -298,7 +279,7 @@ mod tests {
         assert!(passes.take_next().is_none(), "one is open");
         passes.ended(&"a".into());
         let ended = passes.complete(third.instant, Some(third));
-        assert!(matches!(ended, Completion::Pass { .. }));
+        assert!(ended.is_some());
         assert!(passes.needs_pass());
         let next = passes.take_next().map(|next| next.begun);
         assert_eq!(next.map(|begun| begun.instant), Some(third.instant));
@@ -318,16 +299,10 @@ mod tests {
         begin(&mut passes, first, &["a"]);
         passes.abandon();
         begin(&mut passes, second, &[]);
-        assert!(matches!(
-            passes.complete(second.instant, None),
-            Completion::NoPodObserved
-        ));
+        assert!(passes.complete(second.instant, None).is_none());
         assert!(passes.needs_pass());
         begin(&mut passes, third, &[]);
-        assert!(matches!(
-            passes.complete(third.instant, Some(third)),
-            Completion::Pass { .. }
-        ));
+        assert!(passes.complete(third.instant, Some(third)).is_some());
         assert!(!passes.needs_pass());
     }
 

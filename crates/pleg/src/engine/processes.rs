@@ -26,7 +26,6 @@ use super::call::{Call, Purpose, Request};
 use super::limits::{
     FIRST_DEATH_PAUSE, FIRST_RETRY_PAUSE, MAX_RETRY_PAUSE, MAX_WITHHELD_PAUSE, PARALLEL_CALLS,
 };
-use super::sweeper::about;
 use crate::kernel::Unwatched;
 use crate::model::id::{Id, PodRef};
 use crate::out::coverage::Failing;
@@ -144,8 +143,7 @@ impl Processes {
 
     /// A container is not listed any more. Returns whether its process runs and stays watched.
     pub(crate) fn unlist(&mut self, id: &Id, now: Instant) -> bool {
-        let state = self.watches.get(id).map(|watch| &watch.state);
-        let is_live = matches!(state, Some(State::Live { .. }));
+        let is_live = matches!(self.state(id), Some(State::Live { .. }));
         if is_live {
             self.unlisted.entry(id.clone()).or_insert(now);
         }
@@ -164,6 +162,10 @@ impl Processes {
         }
         self.unlisted.remove(id);
         self.watches.remove(id).is_some()
+    }
+
+    fn state(&self, id: &Id) -> Option<&State> {
+        self.watches.get(id).map(|watch| &watch.state)
     }
 
     /// Changes the state of a watch, and updates the sets.
@@ -210,7 +212,7 @@ impl Processes {
         let free = |id: &&Id| !ledger.is_outstanding(&Request::Pid((*id).clone()).key());
         let id = self.wanted.iter().find(free)?.clone();
         let watch = self.watches.get(&id)?;
-        let call = watch.call(Request::Pid(id.clone()), Purpose::Pid);
+        let call = watch.call(Request::Pid(id.clone()), Purpose::Usual);
         if let State::Wanted { pause } = watch.state {
             self.enter(&id, State::Opening { pause, pid: None });
         }
@@ -227,23 +229,18 @@ impl Processes {
         now: Instant,
     ) -> Option<ToOpen> {
         self.pid_calls.remove(id);
-        match answer {
-            Ok(Some(pid)) => self.open(id, pid),
-            Ok(None) => {
-                self.refuse(id, PIDS_UNREPORTED.into(), None, None);
-                None
-            }
+        let (why, retry) = match answer {
+            Ok(Some(pid)) => return self.open(id, pid),
+            Ok(None) => (PIDS_UNREPORTED.into(), None),
             // It is not requested again.
             Err(CallError::Withheld) => {
                 tracing::warn!("the process of container {id} is not watched: {PID_LOST}");
-                self.refuse(id, PID_LOST.into(), None, None);
-                None
+                (PID_LOST.into(), None)
             }
-            Err(error) => {
-                self.refuse(id, error.to_string().into(), Some(now), None);
-                None
-            }
-        }
+            Err(error) => (error.to_string().into(), Some(now)),
+        };
+        self.refuse(id, why, retry, None);
+        None
     }
 
     fn open(&mut self, id: &Id, reported: u32) -> Option<ToOpen> {
@@ -265,11 +262,10 @@ impl Processes {
 
     /// The process is being watched, or cannot be.
     pub(crate) fn on_opened(&mut self, id: &Id, opened: Result<(), Unwatched>, now: Instant) {
-        let state = self.watches.get(id).map(|watch| &watch.state);
+        let state = self.state(id);
         match opened {
             Ok(()) => {
-                if let Some(State::Opening { pid: Some(pid), .. }) = state {
-                    let pid = *pid;
+                if let Some(&State::Opening { pid: Some(pid), .. }) = state {
                     self.enter(id, State::Live { pid });
                 }
                 if !std::mem::replace(&mut self.has_opened_process, true) {
@@ -310,11 +306,9 @@ impl Processes {
 
     /// Notes why a process is not watched. With a time, it is tried again after a pause from then.
     fn refuse(&mut self, id: &Id, why: Cow<'static, str>, now: Option<Instant>, pid: Option<u32>) {
-        let watch = self.watches.get(id);
-        let Some(State::Opening { pause, .. }) = watch.map(|watch| &watch.state) else {
+        let Some(&State::Opening { pause, .. }) = self.state(id) else {
             return;
         };
-        let pause = *pause;
         tracing::debug!("the process of container {id} is not watched: {why}");
         let longest = match pid {
             Some(_) => MAX_RETRY_PAUSE,
@@ -338,16 +332,14 @@ impl Processes {
     /// Advances to `now`: processes that could not be watched are tried again. Returns those to
     /// open again by their PID.
     pub(crate) fn advance(&mut self, now: Instant) -> Vec<(Id, u32)> {
-        let to_retry = self.refused.iter().filter_map(|id| {
-            match self.watches.get(id).map(|watch| &watch.state) {
-                Some(State::Refused {
-                    retry: Some(retry),
-                    pause,
-                    pid,
-                    ..
-                }) if now >= *retry => Some((id.clone(), *pause, *pid)),
-                _ => None,
-            }
+        let to_retry = self.refused.iter().filter_map(|id| match self.state(id) {
+            Some(State::Refused {
+                retry: Some(retry),
+                pause,
+                pid,
+                ..
+            }) if now >= *retry => Some((id.clone(), *pause, *pid)),
+            _ => None,
         });
         let mut to_open = Vec::new();
         for (id, pause, pid) in to_retry.collect::<Vec<_>>() {
@@ -382,14 +374,15 @@ impl Processes {
 
     /// Whether the kernel has reported the exit of this container, or will.
     pub(crate) fn can_report_death(&self, id: &Id) -> bool {
-        let state = self.watches.get(id).map(|watch| &watch.state);
-        matches!(state, Some(State::Live { .. } | State::Dead { .. }))
+        matches!(
+            self.state(id),
+            Some(State::Live { .. } | State::Dead { .. })
+        )
     }
 
     /// Whether the process of this container cannot be watched.
     pub(crate) fn is_refused(&self, id: &Id) -> bool {
-        let state = self.watches.get(id).map(|watch| &watch.state);
-        matches!(state, Some(State::Refused { .. }))
+        matches!(self.state(id), Some(State::Refused { .. }))
     }
 
     /// The state of the watches. `admits_pids` is whether PIDs may be requested now.
@@ -436,7 +429,7 @@ fn count_awaited(ids: &BTreeSet<Id>, ledger: &Ledger) -> usize {
 
 impl Watch {
     fn call(&self, request: Request, purpose: Purpose) -> (Call, About) {
-        let about = about(&request, Some(&self.name), Some(&self.pod));
+        let about = request.about(Some(&self.name), Some(&self.pod));
         (Call { request, purpose }, about)
     }
 

@@ -75,14 +75,6 @@ impl Default for Quarantine {
 }
 
 impl Suspect {
-    fn new() -> Self {
-        Self {
-            is_quarantined: false,
-            alone: Losses::new(MAX_WITHHELD_PAUSE),
-            is_wanted: true,
-        }
-    }
-
     fn is_withheld(&self, request: &Request, now: Instant) -> bool {
         match request {
             // A PID is useful, but not worth another crash.
@@ -97,7 +89,7 @@ impl Quarantine {
     pub(crate) fn lost(&mut self, request: &Request, sent: Instant, now: Instant) {
         self.lost_at = Some(now);
         let was_alone = self.ended(request);
-        if request.key().1.is_none() {
+        if request.id().is_none() {
             return;
         }
         if now >= sent + SUSPECT_AFTER {
@@ -105,7 +97,12 @@ impl Quarantine {
             return;
         }
         let Some(suspect) = self.suspects.get_mut(request) else {
-            self.suspects.insert(request.clone(), Suspect::new());
+            let suspect = Suspect {
+                is_quarantined: false,
+                alone: Losses::new(MAX_WITHHELD_PAUSE),
+                is_wanted: true,
+            };
+            self.suspects.insert(request.clone(), suspect);
             return;
         };
         suspect.is_quarantined = true;
@@ -170,10 +167,8 @@ impl Quarantine {
     /// Takes the call whose turn it is. A call that was lost alone is sent last. So if the runtime crashes
     /// for another reason, a different call is lost each time, and none is withheld.
     pub(crate) fn take_next(&mut self, now: Instant) -> Option<Call> {
-        let is_back = self
-            .lost_at
-            .is_none_or(|lost| now >= lost + RECONNECT_WITHIN);
-        if self.sent.is_some() || !is_back {
+        let lost_at = self.lost_at;
+        if self.sent.is_some() || lost_at.is_some_and(|lost| now < lost + RECONNECT_WITHIN) {
             return None;
         }
         let lost_alone = |call: &Call| self.suspects.get(&call.request)?.alone.until();
@@ -201,7 +196,7 @@ impl Quarantine {
     /// status is needed. The other suspects are forgotten.
     pub(crate) fn listed(&mut self, is_wanted: &BTreeMap<Id, bool>) {
         self.suspects.retain(|request, suspect| {
-            let listed = request.key().1.and_then(|id| is_wanted.get(&id));
+            let listed = request.id().and_then(|id| is_wanted.get(id));
             suspect.is_wanted = listed.copied().unwrap_or_default();
             listed.is_some()
         });
@@ -209,14 +204,13 @@ impl Quarantine {
 
     /// The ids of suspects.
     pub(crate) fn ids(&self) -> BTreeSet<Id> {
-        let ids = self.suspects.keys().filter_map(|request| request.key().1);
-        ids.collect()
+        let ids = self.suspects.keys().filter_map(Request::id);
+        ids.cloned().collect()
     }
 
     /// How many needed status calls were lost, without those that are `reported` otherwise.
     pub(crate) fn lost_calls(&self, is_reported: impl Fn(&Key) -> bool) -> usize {
-        let needed = self.needed();
-        needed.filter(|key| !is_reported(key)).count()
+        self.needed().filter(|key| !is_reported(key)).count()
     }
 
     /// The needed suspect calls.

@@ -34,7 +34,7 @@ mod newest;
 pub(super) use newest::ListRow;
 use newest::{Newest, Rows};
 
-use connection::Connection;
+use connection::{Connection, is_no_connection};
 
 use super::call::{List, Request};
 use super::limits::FIRST_RETRY_PAUSE;
@@ -123,7 +123,7 @@ impl Relister {
         }
     }
 
-    /// The same for one list, which may be outstanding.
+    /// Makes one list due, unless it is outstanding or is known as of a later time than `after`.
     pub(crate) fn request_list(&mut self, list: List, after: Instant) {
         if !self.lists[list].is_outstanding() {
             self.lists[list].request(after);
@@ -140,14 +140,14 @@ impl Relister {
         }
     }
 
-    /// The same, even a list that was too large: only lists show whether the runtime is reachable at
-    /// all.
+    /// Makes the lists due by `time`, even one that was too large: only lists show whether the runtime
+    /// is reachable at all.
     pub(crate) fn hurry_anyway(&mut self, time: Instant) {
         for list in List::BOTH {
             let lister = &mut self.lists[list];
-            let failed_at = lister.failed_at().filter(|_| lister.is_too_large());
+            let failed_at = lister.failed_at.filter(|_| lister.is_too_large());
             let earliest = failed_at.map(|failed| failed + FIRST_RETRY_PAUSE);
-            lister.make_due_by(earliest.map_or(time, |earliest| earliest.max(time)));
+            lister.make_due_by(time.max(earliest.unwrap_or(time)));
         }
     }
 
@@ -203,7 +203,7 @@ impl Relister {
         let Some(begun) = lister.begun() else {
             return;
         };
-        if !is_of_the_list(error) {
+        if is_no_connection(error) {
             lister.lost(error, now);
         } else if lister.failed(error, now) {
             tracing::debug!("unable to list: {error}");
@@ -234,7 +234,7 @@ impl Relister {
         now: Instant,
     ) -> Option<Duration> {
         let other = &self.lists[list.other()];
-        let has_failed = |list: &Lister| list.failed_at() >= Some(begun);
+        let has_failed = |list: &Lister| list.failed_at >= Some(begun);
         let is_failed = has_failed(&self.lists[list]) || has_failed(other);
         (is_failed && !other.is_outstanding()).then(|| now.duration_since(begun))
     }
@@ -260,8 +260,7 @@ impl Relister {
 
     /// Whether new rows of this list wait for the other list.
     fn is_held<R: ListRow>(&mut self, waits: bool) -> bool {
-        let other = self.lists[R::LIST.other()].begun();
-        let other = other.filter(|_| waits);
+        let other = self.lists[R::LIST.other()].begun().filter(|_| waits);
         let newest = R::newest(self).as_ref().filter(|it| !it.is_taken_in);
         newest
             .is_some_and(|newest| other.is_some_and(|other| other.instant <= newest.begun.instant))
@@ -294,7 +293,7 @@ impl Relister {
         }
         self.orphaned = snapshot.orphaned;
         let largest = sandboxes.bytes.max(containers.bytes);
-        let [one, other] = self.each(Lister::took).both();
+        let [one, other] = self.each(|list| list.took).both();
         self.complete = Complete {
             last: Some(begun.instant),
             before: self.complete.last,
@@ -306,12 +305,7 @@ impl Relister {
         Some((snapshot, begun))
     }
 
-    /// Whether a relist was ever complete.
-    pub(crate) fn has_listed(&self) -> bool {
-        self.complete.last.is_some()
-    }
-
-    /// As of when the last relist is complete.
+    /// As of when the last relist is complete; `None` before the first one.
     pub(crate) fn last_good(&self) -> Option<Instant> {
         self.complete.last
     }
@@ -329,32 +323,26 @@ impl Relister {
 
     /// When the newest taken-in answer of this list was requested.
     pub(crate) fn known_as_of(&self, list: List) -> Option<Instant> {
-        self.lists[list].known_as_of()
+        self.lists[list].known_as_of
     }
 
     /// Notes that pods were observed as of `time` without these lists, because they were
     /// unavailable.
     pub(crate) fn note_observed_without(&mut self, lists: PerList<bool>, time: Instant) {
         for list in List::BOTH {
-            if lists[list] {
-                self.lists[list].note_observed_without(time);
-            }
+            let known = &mut self.lists[list].observed_without;
+            *known = (*known).max(lists[list].then_some(time));
         }
     }
 
     /// Which lists do not yet show what existed when pods were last observed without them.
     pub(crate) fn outdated(&self) -> PerList<bool> {
-        self.each(|list| list.outdated_since().is_some())
+        self.each(|list| list.observed_without.is_some())
     }
 
     /// As of when pods were last observed without an outdated list.
     pub(crate) fn outdated_since(&self) -> Option<Instant> {
-        let [one, other] = self.each(Lister::outdated_since).both();
+        let [one, other] = self.each(|list| list.observed_without).both();
         one.max(other)
     }
-}
-
-/// Whether an error is evidence about the list, and not only about the connection.
-fn is_of_the_list(error: &CallError) -> bool {
-    !matches!(error, CallError::Unavailable(_))
 }

@@ -97,16 +97,6 @@ pub(crate) struct ObservationProgress {
     pub(crate) has_stalled: bool,
 }
 
-/// The stuck calls of a new key, compared with the reported ones.
-enum StuckCalls {
-    /// One that was not reported lately.
-    New,
-    /// One that was reported lately, and was none in between: it is slow each time.
-    Recurring,
-    Fewer,
-    Same,
-}
-
 impl Key {
     fn of(coverage: &Coverage, verdict: (HealthState, Reason), now: Instant) -> Self {
         let stuck = coverage.stuck.iter().map(|call| {
@@ -220,14 +210,7 @@ impl Reporter {
             }
             self.improved = Some(instant);
         } else if (key.state, key.reason) == (self.reported.state, self.reported.reason) {
-            let due = match self.compare_stuck_calls(&key, instant) {
-                StuckCalls::New => self.reported_at + REPORTED_TOGETHER_WITHIN,
-                // Often the other culprits end a moment later.
-                StuckCalls::Fewer => {
-                    *self.fewer_since.get_or_insert(instant) + REPORTED_TOGETHER_WITHIN
-                }
-                StuckCalls::Recurring | StuckCalls::Same => self.reported_at + FIRST_HOLD,
-            };
+            let due = self.details_due(&key, instant);
             if instant < due {
                 self.due = Some(due);
                 return None;
@@ -258,22 +241,28 @@ impl Reporter {
         Some(self.report(coverage, now))
     }
 
-    /// Compares the stuck calls of a newer key with the reported ones.
-    fn compare_stuck_calls(&self, newer: &Key, now: Instant) -> StuckCalls {
+    /// When a report with this newer key is due, which has the same state and reason.
+    fn details_due(&mut self, newer: &Key, now: Instant) -> Instant {
         let reported = &self.reported.stuck;
-        let mut added = newer.stuck.iter().filter(|call| !reported.contains(call));
-        let is_earlier = |call: &StuckKey| {
+        // A call that was reported a short time ago, and was not stuck in between, is slow each
+        // time.
+        let is_new = |call: &StuckKey| {
             let until = self.earlier.get(call);
-            until.is_some_and(|until| now < *until + FIRST_HOLD)
+            until.is_none_or(|until| now >= *until + FIRST_HOLD)
         };
-        if newer.stuck == *reported {
-            StuckCalls::Same
-        } else if newer.stuck.iter().all(|call| reported.contains(call)) {
-            StuckCalls::Fewer
-        } else if added.all(is_earlier) {
-            StuckCalls::Recurring
+        let mut added = newer
+            .stuck
+            .iter()
+            .filter(|call| !reported.contains(call))
+            .peekable();
+        let is_fewer = added.peek().is_none() && newer.stuck != *reported;
+        if added.any(is_new) {
+            self.reported_at + REPORTED_TOGETHER_WITHIN
+        } else if is_fewer {
+            // Often the other culprits end a moment later.
+            *self.fewer_since.get_or_insert(now) + REPORTED_TOGETHER_WITHIN
         } else {
-            StuckCalls::New
+            self.reported_at + FIRST_HOLD
         }
     }
 
@@ -284,7 +273,7 @@ impl Reporter {
         let longest = match (self.reported.state, self.reported.reason) {
             // No pod was observed for minutes, and now one is.
             (HealthState::Unhealthy, _) if !is_same_state => Duration::ZERO,
-            // Between two slow calls about one pod all is well.
+            // Between two slow calls about one pod there is no problem.
             (_, Reason::StatusSlow) if !is_same_state => FIRST_HOLD,
             _ if !is_same_state => MAX_BLAME_HOLD,
             (_, reason) if reason.blames() => MAX_BLAME_HOLD,
@@ -330,12 +319,14 @@ impl Reporter {
                         }
                     }
                 }
-                // The report of the improvement is held, but the sentence describes the present.
-                Some(_) => {
-                    let (_, reason) = assess(coverage, now.instant, self.threshold);
+                better_since => {
+                    // The report of an improvement is held, but the sentence describes the present.
+                    let reason = match better_since {
+                        Some(_) => assess(coverage, now.instant, self.threshold).1,
+                        None => reason,
+                    };
                     message(coverage, state, reason, now.instant, self.threshold)
                 }
-                None => message(coverage, state, reason, now.instant, self.threshold),
             },
             stuck: stuck
                 .map(|call| StuckCall::new(call, now.instant))
@@ -357,8 +348,7 @@ impl Reporter {
         let as_of = coverage.as_of().map(|observed| observed.instant);
         // The verdict changes just after the threshold, not at it.
         let changes = as_of.unwrap_or(coverage.started) + self.threshold + Duration::from_millis(1);
-        let fails = coverage.failing.iter();
-        let fails = fails.map(|failing| failing.counts_at());
+        let fails = coverage.failing.iter().map(|failing| failing.counts_at());
         let due = self.due.into_iter().chain([changes]).chain(fails);
         due.filter(|time| *time > now).min()
     }

@@ -84,53 +84,42 @@ pub(crate) enum Action {
 /// The whole state of the engine.
 pub(crate) struct Engine {
     pub(super) config: Config,
+    pub(super) endpoint: Arc<str>,
+
+    // Calls.
     /// The outstanding calls, and what their answers show about the runtime.
     pub(super) ledger: Ledger,
     /// Calls that may crash the runtime.
     pub(super) quarantine: Quarantine,
+    pub(super) costs: CallCosts,
     pub(super) relister: Relister,
     pub(super) sweeper: Sweeper,
     pub(super) inspector: Inspector,
-    pub(super) sources: Sources,
-    pub(super) probes: Probes,
-    pub(super) records: Records,
-    pub(super) unobserved: Unobserved,
-    pub(super) reporting: Reporting,
-    pub(super) out: Outputs,
-}
-
-/// The sources of hints, and how many inspections hints may cause.
-pub(super) struct Sources {
-    pub(super) processes: Processes,
-    pub(super) births: Births,
-    pub(super) streaming: Streaming,
-    pub(super) budget: HintBudget,
-}
-
-/// The calls that are made only to learn whether the runtime answers.
-pub(super) struct Probes {
     /// When `Version` was last sent as a heartbeat.
     pub(super) last_heartbeat: Instant,
     /// The pod of the last witness: the next one is of another pod.
     pub(super) last_witness: Option<PodUid>,
-}
 
-/// What is reported about the node, and as of when.
-pub(super) struct Reporting {
+    // Hints.
+    pub(super) processes: Processes,
+    pub(super) births: Births,
+    pub(super) streaming: Streaming,
+    pub(super) hint_budget: HintBudget,
+
+    // What is known of the pods, and as of when.
+    pub(super) records: Records,
+    pub(super) unobserved: Unobserved,
     pub(super) passes: Passes,
     /// As of when a pod was last inspected successfully and all pods were known.
     pub(super) last_inspected: Option<Moment>,
     pub(super) coverage: Coverage,
     pub(super) settling: Settling,
     pub(super) reporter: Reporter,
-    pub(super) costs: CallCosts,
-}
 
-/// The cache, whose only writer is the engine, and the actions of the current step.
-pub(super) struct Outputs {
-    pub(super) endpoint: Arc<str>,
+    /// The cache, whose only writer is the engine.
     pub(super) cache: CacheWriter,
     pub(super) reader: Cache,
+    /// The actions of the current step.
     pub(super) actions: Vec<Action>,
 }
 
@@ -144,37 +133,29 @@ impl Engine {
     ) -> Self {
         let started = now.instant;
         Self {
+            endpoint,
             ledger: Ledger::new(config.places(), started),
             quarantine: Quarantine::default(),
+            costs: CallCosts::default(),
             relister: Relister::new(&config, started),
             sweeper: Sweeper::new(config.relist_period, started),
             inspector: Inspector::new(config.max_inspections, config.calls_per_pod),
-            sources: Sources {
-                processes: Processes::new(watches_processes),
-                births: Births::default(),
-                streaming: Streaming::new(config.mode, started),
-                budget: HintBudget::new(started),
-            },
-            probes: Probes {
-                last_heartbeat: started,
-                last_witness: None,
-            },
+            last_heartbeat: started,
+            last_witness: None,
+            processes: Processes::new(watches_processes),
+            births: Births::default(),
+            streaming: Streaming::new(config.mode, started),
+            hint_budget: HintBudget::new(started),
             records: Records::default(),
             unobserved: Unobserved::default(),
-            reporting: Reporting {
-                passes: Passes::default(),
-                last_inspected: None,
-                coverage: Coverage::none(started),
-                settling: Settling::default(),
-                reporter: Reporter::new(config.relist_threshold, now),
-                costs: CallCosts::default(),
-            },
-            out: Outputs {
-                endpoint,
-                cache,
-                reader,
-                actions: Vec::new(),
-            },
+            passes: Passes::default(),
+            last_inspected: None,
+            coverage: Coverage::none(started),
+            settling: Settling::default(),
+            reporter: Reporter::new(config.relist_threshold, now),
+            cache,
+            reader,
+            actions: Vec::new(),
             config,
         }
     }
@@ -193,20 +174,7 @@ impl Engine {
     /// during a long step of this process.
     pub(crate) fn begin_settling(&mut self, now: Instant) {
         let limit = self.relister.overdue_after();
-        self.reporting.settling.begin(limit, now);
-    }
-
-    /// Until when status requests are held after a pause.
-    pub(crate) fn status_held_until(&self) -> Option<Instant> {
-        self.reporting.settling.held_until()
-    }
-
-    pub(crate) fn cache(&self) -> Cache {
-        self.out.reader.clone()
-    }
-
-    pub(crate) fn has_outstanding_calls(&self) -> bool {
-        self.ledger.has_outstanding_calls()
+        self.settling.begin(limit, now);
     }
 
     /// Takes in all inputs that wait, does what is due, and returns the actions to perform. What is due is
@@ -220,7 +188,7 @@ impl Engine {
             self.on_input(input, now);
         }
         self.run_due(now);
-        std::mem::take(&mut self.out.actions)
+        std::mem::take(&mut self.actions)
     }
 
     fn on_input(&mut self, input: Input, now: Moment) {
@@ -251,7 +219,7 @@ impl Engine {
             self.act(Action::ReadHostIds);
         }
         self.drive_stream(now);
-        for (id, pid) in self.sources.processes.advance(instant) {
+        for (id, pid) in self.processes.advance(instant) {
             self.act(Action::Watch { id, pid });
         }
         self.drop_known_births(instant);
@@ -276,15 +244,9 @@ impl Engine {
             return;
         }
         let is_rare = self.period() > self.config.relist_period;
-        // A runtime that contradicts the kernel may have missed other changes too.
-        let is_contradicted = self
-            .sources
-            .processes
-            .contradictions(now.instant)
-            .next()
-            .is_some();
         let is_suspect = is_rare && self.ledger.has_suspect_status(now.instant);
-        if is_suspect || is_contradicted {
+        // A runtime that contradicts the kernel may have missed other changes too.
+        if is_suspect || self.processes.contradictions(now.instant).next().is_some() {
             self.hurry(now);
         }
         let limit = self
@@ -294,14 +256,6 @@ impl Engine {
         if unresponsive_since.is_some_and(|since| now.instant >= since + limit) {
             self.relister.hurry_anyway(now.instant);
         }
-    }
-
-    /// Since when the outstanding calls for the whole node have been waiting.
-    fn node_calls_awaited_since(&self) -> impl Iterator<Item = Instant> {
-        let calls = [Rpc::Version, Rpc::ListPodSandbox, Rpc::ListContainers];
-        calls
-            .into_iter()
-            .filter_map(|call| self.ledger.node_call(call))
     }
 
     /// How long the calls for the whole node have been outstanding.
@@ -329,12 +283,9 @@ impl Engine {
         if self.relister.runtime().is_none() {
             return;
         }
-        match self.sources.streaming.advance(now.instant) {
+        match self.streaming.advance(now.instant) {
             Due::Nothing => {}
-            Due::Open => {
-                self.sources.streaming.mark_opening(now.instant);
-                self.act(Action::ReadStream);
-            }
+            Due::Open => self.act(Action::ReadStream),
             Due::Opened => self.stream_opened(now),
             Due::Missed(missed) => {
                 let missed = counted(missed as usize, "change");
@@ -351,42 +302,40 @@ impl Engine {
 
     /// When the next step is due if no input arrives.
     pub(crate) fn alarm(&self, now: Instant) -> Instant {
+        let sent: Vec<Instant> = [Rpc::Version, Rpc::ListPodSandbox, Rpc::ListContainers]
+            .into_iter()
+            .filter_map(|call| self.ledger.node_call(call))
+            .collect();
         let steps = self.relister.steps();
-        let since: Vec<Instant> = self.node_calls_awaited_since().collect();
+        let steps = steps.flat_map(|step| sent.iter().map(move |sent| *sent + step));
         let unresponsive_since = self.ledger.unresponsive_since();
-        let unresponsive_since = unresponsive_since.map(|since| since + self.unresponsive_after());
-        let lists = steps.flat_map(|step| since.iter().map(move |since| *since + step));
-        let heartbeat = (!since.is_empty()).then(|| self.probes.last_heartbeat + SUSPECT_AFTER);
-        let lists = lists.chain(heartbeat).chain(unresponsive_since);
-        let lists = lists.chain(self.quiet_until());
-        let lists = lists.filter(|time| *time > now).min();
-        let sweeps = self
-            .missing(now)
-            .any()
-            .then(|| self.sweeper.alarm(&self.ledger));
+        // What is due at such a time and was not possible then waits for an input.
+        let due_once = [
+            (!sent.is_empty()).then(|| self.last_heartbeat + SUSPECT_AFTER),
+            unresponsive_since.map(|since| since + self.unresponsive_after()),
+            self.quiet_until(),
+            self.passes.waited_at(INSPECTION_OVERDUE_AFTER),
+            self.quarantine.alarm(),
+        ];
+        let due_once = steps.chain(due_once.into_iter().flatten());
+        let has_version = self.relister.runtime().is_some();
         let is_awaiting_version = self.ledger.node_call(Rpc::Version).is_some();
         [
+            due_once.filter(|time| *time > now).min(),
             self.relister.alarm(is_awaiting_version, now),
-            lists,
-            sweeps.flatten(),
+            self.sweeper
+                .alarm(&self.ledger)
+                .filter(|_| self.missing(now).any()),
             // No stream is opened before the first answer to `Version`.
-            self.sources
-                .streaming
-                .alarm()
-                .filter(|_| self.relister.runtime().is_some()),
+            self.streaming.alarm().filter(|_| has_version),
             self.inspector.alarm(now),
-            self.reporting
-                .passes
-                .waited_at(INSPECTION_OVERDUE_AFTER)
-                .filter(|at| *at > now),
             self.unobserved.differing.next_at(INSPECTIONS_FAIL, now),
-            self.sources.processes.alarm(now),
-            self.sources.births.alarm(now),
+            self.processes.alarm(now),
+            self.births.alarm(now),
             self.ledger.alarm(now),
-            self.quarantine.alarm().filter(|at| *at > now),
             self.unobserved.doubts.alarm(),
-            self.reporting.settling.alarm(),
-            self.reporting.reporter.alarm(&self.reporting.coverage, now),
+            self.settling.alarm(),
+            self.reporter.alarm(&self.coverage, now),
         ]
         .into_iter()
         .flatten()

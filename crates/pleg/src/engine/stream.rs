@@ -32,8 +32,8 @@ pub(super) struct Streaming {
     losses: Losses,
     events: u64,
     missed: u64,
-    reconnects: u64,
-    was_live: bool,
+    /// How many times it was opened.
+    opened: u64,
 }
 
 #[derive(Debug)]
@@ -63,7 +63,7 @@ enum State {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Due {
     Nothing,
-    /// The stream is to be opened.
+    /// The stream is opened now.
     Open,
     /// The stream was not refused: it is open.
     Opened,
@@ -83,8 +83,7 @@ impl Streaming {
             losses: Losses::new(MAX_WITHHELD_PAUSE),
             events: 0,
             missed: 0,
-            reconnects: 0,
-            was_live: false,
+            opened: 0,
         }
     }
 
@@ -92,7 +91,10 @@ impl Streaming {
     pub(super) fn advance(&mut self, now: Instant) -> Due {
         match &mut self.state {
             State::Opening { since } if now >= *since + SUSPECT_AFTER => Due::Opened,
-            State::Retrying { next } | State::Unsupported { next } if now >= *next => Due::Open,
+            State::Retrying { next } | State::Unsupported { next } if now >= *next => {
+                self.state = State::Opening { since: now };
+                Due::Open
+            }
             State::Live { trust } => match trust.advance(now) {
                 0 => Due::Nothing,
                 missed => {
@@ -104,11 +106,6 @@ impl Streaming {
         }
     }
 
-    /// The stream was requested.
-    pub(super) fn mark_opening(&mut self, now: Instant) {
-        self.state = State::Opening { since: now };
-    }
-
     /// The stream is open. Returns whether that is new.
     pub(super) fn mark_open(&mut self) -> bool {
         let State::Opening { since } = self.state else {
@@ -116,9 +113,7 @@ impl Streaming {
         };
         let trust = StreamTrust::new(since);
         self.state = State::Live { trust };
-        if std::mem::replace(&mut self.was_live, true) {
-            self.reconnects += 1;
-        }
+        self.opened += 1;
         true
     }
 
@@ -147,16 +142,17 @@ impl Streaming {
             self.losses.count(now);
         }
         let pause = self.pauses.next();
-        let unsupported = State::Unsupported {
-            next: now + MAX_RETRY_PAUSE,
-        };
-        self.state = match result {
-            Err(CallError::Unimplemented(_)) => unsupported,
+        let is_unsupported = match result {
+            Err(error) => matches!(error, CallError::Unimplemented(_)),
             // CRI-O without `enable_pod_events`.
-            Ok(()) if lived.is_none() => unsupported,
-            _ => State::Retrying {
-                next: self.losses.postponed(now + pause),
-            },
+            Ok(()) => lived.is_none(),
+        };
+        self.state = if is_unsupported {
+            let next = now + MAX_RETRY_PAUSE;
+            State::Unsupported { next }
+        } else {
+            let next = self.losses.postponed(now + pause);
+            State::Retrying { next }
         };
         lived.is_some()
     }
@@ -226,7 +222,7 @@ impl Streaming {
             state: state.to_owned(),
             events: self.events,
             missed: self.missed,
-            reconnects: self.reconnects,
+            reconnects: self.opened.saturating_sub(1),
         }
     }
 }
@@ -241,14 +237,14 @@ mod tests {
         let mut stream = Streaming::new(Mode::Evented, now);
         let lost = CallError::unavailable(NoConnection::Lost, "reset");
         for withheld in [None, Some(1), Some(4), Some(16)] {
-            stream.mark_opening(now);
+            assert_eq!(stream.advance(now), Due::Open);
             now += SUSPECT_AFTER;
             assert!(stream.mark_open());
             stream.ended(&Err(lost.clone()), now);
             assert_eq!(stream.withheld_for(now), withheld.map(Duration::from_secs));
             now += Duration::from_secs(withheld.unwrap_or(1));
         }
-        stream.mark_opening(now);
+        assert_eq!(stream.advance(now), Due::Open);
         stream.ended(&Err(CallError::connection_refused()), now);
         assert_eq!(stream.withheld_for(now), None);
         stream.runtime_answered(now);

@@ -32,7 +32,7 @@ pub(super) struct StreamTrust {
     awaited: BTreeMap<Id, Instant>,
     /// How many changes were announced since the last missed one.
     announced: usize,
-    /// Whether it has missed a change and has not proved itself since.
+    /// Whether it has missed a change, and has not announced enough changes since.
     has_missed: bool,
     /// How many times the period was doubled.
     doubled: u32,
@@ -131,8 +131,7 @@ impl StreamTrust {
         if is_all_watched && !self.has_missed && self.awaited.is_empty() {
             return longest;
         }
-        let doubled = shortest.saturating_mul(1 << self.doubled);
-        doubled.min(longest)
+        shortest.saturating_mul(1 << self.doubled).min(longest)
     }
 }
 

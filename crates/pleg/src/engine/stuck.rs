@@ -13,7 +13,7 @@
 
 use super::lists::Ages;
 use super::state::Engine;
-use crate::model::id::PodRef;
+use crate::model::id::{PodRef, PodUid};
 use crate::runtime::{About, OutstandingCall, Rpc};
 
 impl Engine {
@@ -39,8 +39,7 @@ impl Engine {
                 since: self.ledger.node_call(call).filter(|_| is_stuck)?,
             })
         });
-        let status_calls = self.stuck_status_calls();
-        let status_calls = status_calls.filter(|_| !is_unresponsive);
+        let status_calls = self.stuck_status_calls().filter(|_| !is_unresponsive);
         node.chain(status_calls).collect()
     }
 
@@ -51,7 +50,13 @@ impl Engine {
         stuck.map(|call| self.with_owner_from_host(call))
     }
 
-    /// The same, with what was known of each id when the call was sent.
+    /// The pods of these calls.
+    pub(super) fn stuck_pods(&self) -> impl Iterator<Item = PodUid> {
+        let calls = self.stuck_status_calls();
+        calls.filter_map(|call| Some(call.about.pod?.uid))
+    }
+
+    /// The stuck status calls, with what was known of each id when the call was sent.
     pub(super) fn sent_and_stuck(&self) -> impl Iterator<Item = OutstandingCall> {
         self.ledger.stuck(|uid| self.records.knows(uid))
     }

@@ -41,14 +41,13 @@ impl Engine {
     /// Whether there are ids to request in place of a list. Before the first lists only the host
     /// knows any.
     pub(super) fn can_sweep(&self) -> bool {
-        self.relister.has_listed() || self.sweeper.has_host_ids()
+        self.relister.last_good().is_some() || self.sweeper.has_host_ids()
     }
 
     /// Whether an outstanding list that is not late will decide about this pod, whose status
     /// contradicts the last list.
     fn list_will_decide(&self, uid: Option<&PodUid>, now: Instant) -> bool {
-        let ages = self.ages(now);
-        let oldest = ages.oldest_list();
+        let oldest = self.ages(now).oldest_list();
         uid.is_some_and(|uid| self.unobserved.doubts.needs_lists(uid))
             && oldest.is_some_and(|age| age < OVERDUE_AT_LATEST)
     }
@@ -161,11 +160,10 @@ impl Engine {
             .note_observed_without(without, swept.begun.instant);
         let mut unobserved = self.unobserved_unless_stuck(now.instant);
         unobserved.extend(swept.unobserved);
-        let stuck = self.stuck_status_calls();
-        unobserved.extend(stuck.filter_map(|call| Some(call.about.pod?.uid)));
+        unobserved.extend(self.stuck_pods());
         let mut pending = self.pending();
         pending.extend(unobserved.iter().cloned());
-        self.out.cache.confirm(Confirmation {
+        self.cache.confirm(Confirmation {
             begun: swept.begun,
             pending,
             unseen: unobserved,

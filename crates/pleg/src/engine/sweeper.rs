@@ -13,7 +13,6 @@
 //! made: a runtime that is down does not receive calls for all ids.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
-use std::sync::Arc;
 use std::time::Duration;
 
 use base::ledger::Ledger;
@@ -22,7 +21,7 @@ use tokio::time::Instant;
 use super::call::{Call, Key, List, Request};
 use super::limits::{MAX_STATUS_OVERDUE, MAX_UNKNOWN_IDS};
 use super::lists::PerList;
-use crate::model::id::{HostId, Id, Owner, PodRef, PodUid};
+use crate::model::id::{HostId, Id, Owner, PodUid};
 use crate::model::listed::{ListedPod, ListedSandbox, SandboxState};
 use crate::model::wall_time::Moment;
 use crate::runtime::About;
@@ -30,7 +29,7 @@ use crate::runtime::About;
 mod sweep;
 
 pub(crate) use sweep::{Outcome, Swept};
-use sweep::{Sweep, Target};
+use sweep::{Sweep, Target, target};
 
 /// The sweeps that replace a list.
 #[derive(Debug)]
@@ -155,7 +154,7 @@ impl Sweeper {
     ) -> VecDeque<Target> {
         let mut unknown: BTreeSet<Id> = self.host_ids.keys().cloned().collect();
         unknown.extend(std::mem::take(&mut self.hinted_ids).into_keys());
-        let mut targets = VecDeque::new();
+        let mut targets = VecDeque::<Target>::new();
         // Some runtimes report new containers in the status of their sandbox. While it is unknown
         // whether this one does, the status of one sandbox that has containers shows it.
         let mut is_requested = false;
@@ -169,27 +168,21 @@ impl Sweeper {
             needs_status
         };
         for pod in listed {
-            let target = |request: Request, container| Target {
-                uid: Some(pod.pod.uid.clone()),
-                about: about(&request, container, Some(&pod.pod)),
-                request,
-            };
+            for id in pod.ids() {
+                unknown.remove(id);
+            }
             for row in &pod.sandboxes {
-                unknown.remove(&row.id);
                 let shows_containers = missing.containers && needs_sandbox_status(pod, row);
                 if missing.sandboxes || shows_containers {
-                    targets.push_back(target(Request::Sandbox(row.id.clone()), None));
+                    targets.push_back(target(Request::Sandbox(row.id.clone()), Some(pod)));
                 }
             }
-            for row in &pod.containers {
-                unknown.remove(&row.id);
-                if missing.containers {
-                    let request = Request::Container(row.id.clone());
-                    targets.push_back(target(request, Some(&row.name)));
-                }
+            if missing.containers {
+                let containers = pod.containers.iter().map(|row| row.id.clone());
+                targets.extend(containers.map(|id| target(Request::Container(id), Some(pod))));
             }
         }
-        let requested = targets.iter().map(|target| target.request.key());
+        let requested = targets.iter().map(|(call, _)| call.request.key());
         let requested: BTreeSet<Key> = requested
             .filter(|key| self.not_found.contains_key(key))
             .collect();
@@ -197,33 +190,19 @@ impl Sweeper {
             let is_unknown = key.1.as_ref().is_some_and(|id| unknown.contains(id));
             requested.contains(key) || now < *since + MAX_STATUS_OVERDUE && !is_unknown
         });
-        let not_found = self.not_found.iter();
-        let not_found = not_found.filter(|(key, _)| !requested.contains(*key));
-        for (_, (request, _)) in not_found {
-            targets.push_back(Target {
-                uid: None,
-                about: about(request, None, None),
-                request: request.clone(),
-            });
-        }
+        let others = self.not_found.iter();
+        let others = others.filter(|(key, _)| !requested.contains(*key));
+        targets.extend(others.map(|(_, (request, _))| target(request.clone(), None)));
         // These come first, because nothing is known about them yet.
         for id in unknown {
             // An owner without a container may mean that the host does not know the container's
             // name.
             let is_container = self.owner(&id).is_some_and(|it| it.container.is_some());
-            let requests = [
-                (
-                    missing.sandboxes && !is_container,
-                    Request::Sandbox(id.clone()),
-                ),
-                (missing.containers, Request::Container(id.clone())),
-            ];
-            for (_, request) in requests.into_iter().filter(|(missing, _)| *missing) {
-                targets.push_front(Target {
-                    uid: None,
-                    about: about(&request, None, None),
-                    request,
-                });
+            if missing.sandboxes && !is_container {
+                targets.push_front(target(Request::Sandbox(id.clone()), None));
+            }
+            if missing.containers {
+                targets.push_front(target(Request::Container(id), None));
             }
         }
         targets
@@ -236,11 +215,16 @@ impl Sweeper {
         if let Some(target) = trailing.and_then(|it| it.take(ledger, now)) {
             // Both sweeps together keep the pace.
             sweep.postpone(now);
-            return Some(target.into_call());
+            return Some(target);
         }
         let target = sweep.take(ledger, now)?;
         self.next = self.next.max(now);
-        Some(target.into_call())
+        Some(target)
+    }
+
+    /// The sweeps that may be waiting for answers.
+    fn sweeps(&mut self) -> impl Iterator<Item = &mut Sweep> {
+        self.trailing.iter_mut().chain(&mut self.sweep)
     }
 
     /// A call of a sweep ended.
@@ -251,14 +235,14 @@ impl Sweeper {
         outcome: Outcome,
         now: Instant,
     ) {
-        for sweep in [&mut self.trailing, &mut self.sweep].into_iter().flatten() {
+        for sweep in self.sweeps() {
             sweep.ended(key, uid, outcome, now);
         }
     }
 
     /// A call that a sweep may be waiting for has ended; another component had sent it.
     pub(crate) fn answered_elsewhere(&mut self, key: &Key, uid: &PodUid, outcome: Outcome) {
-        for sweep in [&mut self.trailing, &mut self.sweep].into_iter().flatten() {
+        for sweep in self.sweeps() {
             sweep.answered_elsewhere(key, uid, outcome);
         }
     }
@@ -273,7 +257,7 @@ impl Sweeper {
 
     /// The earliest time as of which a remembered sweep holds.
     pub(crate) fn as_of(&self) -> Option<Instant> {
-        let sweeps = [&self.trailing, &self.sweep].into_iter().flatten();
+        let sweeps = self.trailing.iter().chain(&self.sweep);
         sweeps.map(Sweep::as_of).min()
     }
 
@@ -284,7 +268,7 @@ impl Sweeper {
 
     /// A list that was requested at `requested` was answered, whichever component had requested it.
     pub(crate) fn list_answered(&mut self, list: List, requested: Instant) {
-        for sweep in [&mut self.trailing, &mut self.sweep].into_iter().flatten() {
+        for sweep in self.sweeps() {
             sweep.list_answered(list, requested);
         }
     }
@@ -307,7 +291,7 @@ impl Sweeper {
     /// The runtime may be another one.
     pub(crate) fn runtime_changed(&mut self) {
         self.has_containers_in_sandboxes = None;
-        for sweep in [&mut self.trailing, &mut self.sweep].into_iter().flatten() {
+        for sweep in self.sweeps() {
             sweep.runtime_changed();
         }
     }
@@ -353,26 +337,9 @@ impl Sweeper {
         let trailing = self.trailing.as_ref().and_then(|it| it.due(ledger));
         let next = match &self.sweep {
             Some(sweep) if sweep.has_target(ledger) => sweep.due(ledger),
-            _ if self.is_reading_host => None,
-            _ => Some(self.next),
+            _ => Some(self.next).filter(|_| !self.is_reading_host),
         };
-        [trailing, next].into_iter().flatten().min()
-    }
-}
-
-/// What a call about one id is about, for the ledger and for reports.
-pub(super) fn about(
-    request: &Request,
-    container: Option<&Arc<str>>,
-    pod: Option<&PodRef>,
-) -> About {
-    let (call, id) = request.key();
-    About {
-        call,
-        id,
-        // A container that is known only by its id has no name yet.
-        container: container.filter(|name| !name.is_empty()).cloned(),
-        pod: pod.cloned(),
+        trailing.into_iter().chain(next).min()
     }
 }
 

@@ -28,7 +28,7 @@ use crate::model::wall_time::Moment;
 use crate::out::coverage::{Failing, PassKind};
 use crate::out::failure::InspectError;
 use crate::out::health::INSPECTIONS_FAIL;
-use crate::runtime::{About, CallError, OutstandingCall, Rpc};
+use crate::runtime::{About, CallError, Rpc};
 
 /// What is known about pods that are not observed.
 #[derive(Debug, Default)]
@@ -48,7 +48,7 @@ pub(super) struct Unobserved {
 impl Engine {
     /// What fails: calls, and statuses that the kernel or the runtime's list contradicts.
     pub(super) fn failing(&self, now: Instant) -> impl Iterator<Item = Failing> {
-        let (processes, doubts) = (&self.sources.processes, &self.unobserved.doubts);
+        let (processes, doubts) = (&self.processes, &self.unobserved.doubts);
         let calls = self.unobserved.failures.iter().cloned();
         let by_kernel = processes.contradictions(now).chain(processes.unlisted(now));
         calls.chain(by_kernel).chain(doubts.failing())
@@ -60,30 +60,29 @@ impl Engine {
         let failing = failing.filter_map(|failing| Some(failing.pod?.uid));
         // Before the first completed pass nothing has confirmed what a list shows.
         let undecided = self.unobserved.doubts.needing_lists();
-        let undecided = undecided.filter(|_| self.reporting.passes.completed() == 0);
+        let undecided = undecided.filter(|_| self.passes.completed() == 0);
         let others = self.inspector.waiting_for_room().chain(undecided);
         failing.chain(others.cloned()).collect()
     }
 
     /// The pods that are unobserved as of the last pass.
     pub(super) fn unobserved_by_last_pass(&self) -> impl Iterator<Item = &PodUid> {
-        let as_of = self.reporting.passes.last().map(|pass| pass.begun.instant);
-        let as_of = as_of.into_iter();
-        let pods = as_of.flat_map(|as_of| self.unobserved.differing.unobserved_since(as_of));
+        let as_of = self.passes.last().map(|pass| pass.begun.instant);
+        let pods = self.unobserved.differing.unobserved_since(as_of);
         pods.map(|(uid, _)| uid)
     }
 
-    /// The same, the pods that have differed for longer than an inspection takes, and those of which a process
-    /// has ended. While a pass is missing, the pods that differ at all.
+    /// The pods that are unobserved as of the last pass, those that have differed for longer than an
+    /// inspection takes, and those of which a process has ended. While a pass is missing, all pods that
+    /// differ.
     pub(super) fn unobserved_for_long(&self, now: Instant) -> impl Iterator<Item = &PodUid> {
-        let since = match self.reporting.passes.needs_pass() {
+        let since = match self.passes.needs_pass() {
             true => Some(now),
             false => now.checked_sub(SETTLED_AFTER),
         };
-        let since = since.into_iter();
-        let overdue = since.flat_map(|time| self.unobserved.differing.unobserved_since(time));
+        let overdue = self.unobserved.differing.unobserved_since(since);
         // The runtime does not report these exits yet.
-        let dead = self.sources.processes.dead().map(|(_, pod)| &pod.uid);
+        let dead = self.processes.dead().map(|(_, pod)| &pod.uid);
         self.unobserved_by_last_pass()
             .chain(overdue.map(|(uid, _)| uid))
             .chain(dead)
@@ -93,7 +92,7 @@ impl Engine {
     pub(super) fn pending(&self) -> BTreeSet<PodUid> {
         let mut pending = self.records.pending();
         pending.extend(self.records.gone_and_listed().iter().cloned());
-        let contradicted = self.sources.processes.dead();
+        let contradicted = self.processes.dead();
         pending.extend(contradicted.map(|(_, pod)| pod.uid.clone()));
         pending
     }
@@ -105,50 +104,42 @@ impl Engine {
             // Only a list of sandboxes shows that there are no pods: a sweep requests only what is
             // known.
             let unseen = self.unseen_lists(now.instant);
-            let is_list = self.reporting.passes.kind() == Some(PassKind::List);
+            let is_list = self.passes.kind() == Some(PassKind::List);
             return (is_list || !unseen.sandboxes).then_some(now);
         }
         // A pod that was never inspected, or that only an event has named, was not observed. The
         // first pass must observe a pod of its own lists: a newer pod does not count.
-        let is_first = self.reporting.passes.completed() == 0;
-        if is_first && self.reporting.passes.has_given_up_all() {
+        let is_first = self.passes.completed() == 0;
+        if is_first && self.passes.has_given_up_all() {
             return None;
         }
         let mut unobserved = self.unobserved_unless_stuck(now.instant);
         // A list shows the current state of a pod whose call is stuck, unless the pod differs.
-        let pending = match self.reporting.passes.kind() {
+        let pending = match self.passes.kind() {
             Some(PassKind::List) => Some(self.pending()),
             _ => None,
         };
         let has_to_be_inspected = |uid: &PodUid| pending.as_ref().is_none_or(|it| it.contains(uid));
-        let stuck = self.stuck_status_calls().filter_map(|call| call.about.pod);
-        let stuck = stuck.map(|pod| pod.uid).filter(has_to_be_inspected);
-        unobserved.extend(stuck);
+        unobserved.extend(self.stuck_pods().filter(has_to_be_inspected));
         let mut committed = self.records.committed();
         if committed.any(|pod| !unobserved.contains(&pod.pod.uid)) {
             return Some(now);
         }
-        let last = self.reporting.passes.last()?.begun.instant;
+        let last = self.passes.last()?.begun.instant;
         let mut failures = self.unobserved.failures.iter();
         let is_slow = failures.any(|failing| failing.error.is_slowness());
-        let newest = self.reporting.last_inspected.filter(|_| is_slow);
+        let newest = self.last_inspected.filter(|_| is_slow);
         newest.filter(|as_of| as_of.instant > last)
     }
 
     /// The first pods that have been unobserved for long although no call explains it. They are
     /// reported here, and are being inspected.
     pub(super) fn unexplained(&self, reported: &BTreeSet<PodUid>, now: Instant) -> Vec<Failing> {
-        let Some(limit) = now.checked_sub(INSPECTIONS_FAIL) else {
-            return Vec::new();
-        };
-        let is_known = |uid: &PodUid| {
-            self.unobserved
-                .differing
-                .noted(uid)
-                .is_some_and(|at| at <= limit)
-        };
-        let pods = self.unobserved.differing.unobserved_since(limit);
-        let pods = pods.filter(|(uid, _)| is_known(uid) && !reported.contains(*uid));
+        let limit = now.checked_sub(INSPECTIONS_FAIL);
+        let differing = &self.unobserved.differing;
+        let pods = differing.unobserved_since(limit);
+        let pods =
+            pods.filter(|(uid, _)| differing.noted(uid) <= limit && !reported.contains(*uid));
         let pods = pods
             .filter_map(|(uid, since)| self.failing_pod(uid, InspectError::NotSeen, since, since));
         // If more pods wait, the runtime is too slow, and they are only counted.
@@ -185,9 +176,8 @@ impl Engine {
     /// Whether a call of this pod is reported as stuck or failing. Then no report about the pod as
     /// a whole is needed.
     pub(super) fn is_call_reported(&self, uid: &PodUid) -> bool {
-        let mut stuck = self.stuck_status_calls();
-        let is_stuck = stuck.any(|call| call.about.pod.is_some_and(|pod| pod.uid == *uid));
-        is_stuck || self.unobserved.failures.has_failing_call(uid)
+        self.stuck_pods().any(|stuck| stuck == *uid)
+            || self.unobserved.failures.has_failing_call(uid)
     }
 
     /// Whether the call that failed an inspection has not been answered successfully since, by a
@@ -195,14 +185,12 @@ impl Engine {
     pub(super) fn is_still_failing(&self, error: &InspectError) -> bool {
         match error {
             // Without a connection, no call can have been answered.
-            InspectError::Failed {
-                error: CallError::Unavailable(_),
-                ..
-            } => true,
-            InspectError::Failed { call, id, .. } => self
-                .unobserved
-                .failures
-                .is_failing(&(*call, Some(id.clone()))),
+            InspectError::Failed { call, id, error }
+                if !matches!(error, CallError::Unavailable(_)) =>
+            {
+                let key = (*call, Some(id.clone()));
+                self.unobserved.failures.is_failing(&key)
+            }
             _ => true,
         }
     }
@@ -216,8 +204,8 @@ impl Engine {
         let limit = self.config.status_overdue;
         for uid in self.inspector.newly_waiting_for_room(now.instant, limit) {
             let error = InspectError::NotSent;
-            self.out.cache.set_error(&uid, error, now.instant);
-            self.reporting.passes.give_up(&uid);
+            self.cache.set_error(&uid, error, now.instant);
+            self.passes.give_up(&uid);
         }
     }
 
@@ -236,13 +224,11 @@ impl Engine {
             let key = (call.about.call, Some(id.clone()));
             let is_swept = || is_sweeping && self.records.is_listed(&pod.uid, &id);
             if !has_pod || is_swept() || self.inspector.needs_answer(&pod.uid, &key) {
-                let error = || InspectError::Overdue {
-                    call: call.about.call,
-                    id: id.clone(),
-                };
-                overdue.entry(pod.uid.clone()).or_insert_with(error);
+                let (call, id) = (call.about.call, id.clone());
+                let overdue = overdue.entry(pod.uid.clone());
+                overdue.or_insert(InspectError::Overdue { call, id });
             }
-            let mut reported = self.reporting.coverage.stuck.iter().map(|call| &call.about);
+            let mut reported = self.coverage.stuck.iter().map(|call| &call.about);
             let is_it = |about: &About| {
                 let uid = about.pod.as_ref().map(|pod| &pod.uid);
                 (about.call, &about.id, uid) == (key.0, &key.1, Some(&pod.uid))
@@ -251,13 +237,13 @@ impl Engine {
                 newly_stuck.push(pod.uid);
             }
         }
-        self.out.cache.set_overdue(overdue, now.instant);
+        self.cache.set_overdue(overdue, now.instant);
         if !newly_stuck.is_empty() {
             self.distrust_stream(now);
         }
         for uid in newly_stuck {
             self.unobserved.failures.replace_by_other_call(&uid);
-            self.reporting.passes.give_up(&uid);
+            self.passes.give_up(&uid);
         }
     }
 
@@ -271,7 +257,7 @@ impl Engine {
             .retain(|_, reported_at| instant < *reported_at + RELAPSE_WITHIN);
         let limit = instant.checked_sub(INSPECTION_OVERDUE_AFTER);
         let active = self.inspector.active();
-        let overdue = active.filter(|uid| self.reporting.passes.has_awaited(uid, limit));
+        let overdue = active.filter(|uid| self.passes.has_awaited(uid, limit));
         for uid in overdue.cloned().collect::<Vec<_>>() {
             self.note_overdue(&uid, now);
             self.unobserved.overdue_pods.insert(uid, instant);
@@ -297,21 +283,17 @@ impl Engine {
                     return;
                 };
                 self.records.retry(&uid);
-                let is_its_call =
-                    |call: OutstandingCall| call.about.pod.is_some_and(|pod| pod.uid == uid);
-                if self.stuck_status_calls().any(is_its_call) {
+                if self.stuck_pods().any(|stuck| stuck == uid) {
                     self.unobserved.failures.replace_by_other_call(&uid);
                 }
             }
             // A lost connection is no evidence about the id.
             Some(CallError::Unavailable(_)) => {}
             Some(error) => {
-                // The pod was removed meanwhile, so the failure needs no report.
                 let pod = about.pod;
-                if pod
-                    .as_ref()
-                    .is_some_and(|pod| !self.records.knows(&pod.uid))
-                {
+                let uid = pod.as_ref().map(|pod| &pod.uid);
+                // The pod was removed meanwhile, so the failure needs no report.
+                if uid.is_some_and(|uid| !self.records.knows(uid)) {
                     return;
                 }
                 let error = InspectError::Failed {
@@ -319,9 +301,7 @@ impl Engine {
                     id: id.clone(),
                     error: error.clone(),
                 };
-                let since_before = pod
-                    .as_ref()
-                    .and_then(|pod| self.unobserved.differing.since(&pod.uid));
+                let since_before = uid.and_then(|uid| self.unobserved.differing.since(uid));
                 let failing = Failing {
                     id,
                     call,
@@ -340,8 +320,8 @@ impl Engine {
     pub(super) fn note_failing(&mut self, failing: Failing, now: Instant) {
         if let Some(pod) = &failing.pod {
             let error = failing.error.clone();
-            self.out.cache.set_error(&pod.uid, error, failing.since);
-            self.reporting.passes.give_up(&pod.uid);
+            self.cache.set_error(&pod.uid, error, failing.since);
+            self.passes.give_up(&pod.uid);
         }
         self.unobserved.failures.note(failing, now);
     }
@@ -377,7 +357,7 @@ impl Engine {
         now: Moment,
     ) {
         if self.is_call_reported(uid) {
-            self.reporting.passes.give_up(uid);
+            self.passes.give_up(uid);
         } else if let Some(failing) = self.failing_pod(uid, error, now.instant, unobserved_since) {
             self.note_failing(failing, now.instant);
         }

@@ -43,7 +43,8 @@ impl Gone {
         self.pods.get(uid).is_some_and(|begun| *begun > observed)
     }
 
-    /// The same, or such a call may have shown it: for a pod that is not known.
+    /// Whether a call sent after `observed` showed that the pod is removed, or may have shown it and
+    /// is forgotten. For a pod that is not known.
     pub(super) fn may_have(&self, uid: &PodUid, observed: Instant) -> bool {
         self.has(uid, observed) || self.forgotten > Some(observed)
     }

@@ -37,14 +37,14 @@ pub struct Hint {
     /// The time in the runtime's event, if the hint is one.
     pub announced: Option<WallTime>,
     /// The ids that it names, known or not.
-    pub met: Vec<Met>,
+    pub named: Vec<NamedId>,
     /// The ids that may be removed. Only a list shows that another listed id is.
     pub removed: Vec<Id>,
 }
 
 /// An id that a hint names.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Met {
+pub enum NamedId {
     /// A sandbox.
     Sandbox(Id),
     /// A container.
@@ -63,23 +63,15 @@ impl Hint {
             source: Source::Kernel,
             at,
             announced: None,
-            met: Vec::new(),
+            named: Vec::new(),
             removed: Vec::new(),
         }
     }
 
     /// Merges two hints into one inspection. The time is that of the newer one.
     fn join(&mut self, newer: Self) {
-        for met in newer.met {
-            if !self.met.contains(&met) && self.met.len() < MAX_HINTED_IDS {
-                self.met.push(met);
-            }
-        }
-        for id in newer.removed {
-            if !self.removed.contains(&id) && self.removed.len() < MAX_HINTED_IDS {
-                self.removed.push(id);
-            }
-        }
+        extend(&mut self.named, newer.named);
+        extend(&mut self.removed, newer.removed);
         self.source = newer.source;
         self.at = newer.at;
         self.announced = newer.announced;
@@ -88,25 +80,27 @@ impl Hint {
     /// The pod with a row for each hinted id that is not listed. The status will fill in the rest.
     pub(super) fn extend(&self, listed: &Arc<ListedPod>) -> Arc<ListedPod> {
         let mut pod = ListedPod::clone(listed);
-        for met in &self.met {
-            match met {
-                Met::Sandbox(id) | Met::Container { id, .. } if pod.names(id) => {}
-                Met::Sandbox(id) => pod.sandboxes.push(Arc::new(ListedSandbox {
+        for named in &self.named {
+            match named {
+                NamedId::Sandbox(id) | NamedId::Container { id, .. } if pod.names(id) => {}
+                NamedId::Sandbox(id) => pod.sandboxes.push(Arc::new(ListedSandbox {
                     id: id.clone(),
                     pod: Some(pod.pod.clone()),
                     state: SandboxState::Unknown,
                     attempt: 0,
                     created_at: None,
                 })),
-                Met::Container { id, sandbox } => pod.containers.push(Arc::new(ListedContainer {
-                    id: id.clone(),
-                    sandbox_id: sandbox.clone(),
-                    pod: Some(pod.pod.clone()),
-                    name: "".into(),
-                    state: ContainerState::Unknown,
-                    attempt: 0,
-                    created_at: None,
-                })),
+                NamedId::Container { id, sandbox } => {
+                    pod.containers.push(Arc::new(ListedContainer {
+                        id: id.clone(),
+                        sandbox_id: sandbox.clone(),
+                        pod: Some(pod.pod.clone()),
+                        name: "".into(),
+                        state: ContainerState::Unknown,
+                        attempt: 0,
+                        created_at: None,
+                    }))
+                }
             }
         }
         Arc::new(pod)
@@ -151,26 +145,16 @@ impl Records {
         begun: Instant,
         ended: Instant,
     ) {
-        let Some(record) = self.pods.get(&ticket.uid) else {
+        let record = self.pods.get_mut(&ticket.uid);
+        let Some(record) = record.filter(|record| record.is_inspected_by(ticket)) else {
             return;
         };
-        let inspecting = record.inspecting.as_ref();
-        if inspecting.is_none_or(|it| it.ticket != ticket.number) {
+        record.found(found, ended);
+        let Some(hint) = record.inspecting.as_ref().and_then(|it| it.hint.clone()) else {
             return;
-        }
-        let hinted = inspecting.is_some_and(|it| it.hint.is_some());
-        if let Some(record) = self.pods.get_mut(&ticket.uid) {
-            record.found(found, ended);
-        }
-        if !hinted {
-            return;
-        }
+        };
         self.amended();
         let Some(record) = self.pods.get_mut(&ticket.uid) else {
-            return;
-        };
-        let hint = record.inspecting.as_ref().and_then(|it| it.hint.clone());
-        let Some(hint) = hint else {
             return;
         };
         let interval = Interval {
@@ -197,8 +181,10 @@ impl Records {
             if let Some(known) = &record.listed {
                 listed.extend_beyond(known, &version);
             }
-            let listed = Some(Arc::new(listed)).filter(|pod| !pod.is_empty());
-            let listed = listed.or_else(|| record.expected());
+            let listed = match listed.is_empty() {
+                true => record.expected(),
+                false => Some(Arc::new(listed)),
+            };
             if listed.is_none() {
                 record.inspecting = None;
             }
@@ -216,14 +202,10 @@ impl Records {
             record.overtaken = true;
             let parts = [record.sandboxes, record.containers];
             if !parts.iter().all(|part| part.is_listed_after(hint.at)) {
-                record.hint = Some(match record.hint.take() {
-                    Some(newer) => {
-                        let mut both = hint;
-                        both.join(*newer);
-                        both
-                    }
-                    None => hint,
-                });
+                let newer = record.hint.replace(hint);
+                if let (Some(both), Some(newer)) = (&mut record.hint, newer) {
+                    both.join(*newer);
+                }
             }
         }
         if record.inspecting.is_none() {
@@ -233,28 +215,38 @@ impl Records {
     }
 }
 
+/// Adds what is new, up to [`MAX_HINTED_IDS`].
+fn extend<T: PartialEq>(known: &mut Vec<T>, newer: Vec<T>) {
+    for it in newer {
+        if !known.contains(&it) && known.len() < MAX_HINTED_IDS {
+            known.push(it);
+        }
+    }
+}
+
 /// Whether an inspection agrees with what was observed of single ids meanwhile, so that it does not
 /// matter which is newer. During sweeps some id of the pod is requested all the time.
 fn agrees(record: &Record, found: &PodStatus, interval: Interval) -> bool {
+    // An unknown id is new, and not removed since, if no list and no status call that overlaps
+    // `interval` has shown that it does not exist.
+    let is_new = |part: &Freshness, id: &Id| {
+        part.admits_one(interval) && !record.is_observed_since(id, interval.begun)
+    };
     let mut sandboxes = found.sandboxes.iter();
     let mut containers = found.containers.iter();
     record.listed.is_some()
-        && sandboxes.all(|status| {
-            let known = record.state_of::<ListedSandbox>(&status.id);
-            let is_new = || is_new(record, &record.sandboxes, &status.id, interval);
-            known.map_or_else(is_new, |known| known == status.state)
-        })
-        && containers.all(|status| {
-            let known = record.state_of::<ListedContainer>(&status.id);
-            let is_new = || is_new(record, &record.containers, &status.id, interval);
-            known.map_or_else(is_new, |known| known == status.state)
-        })
-}
-
-/// Whether an unknown id is new, and not removed since: no list and no status call that overlaps
-/// `interval` has shown that it does not exist.
-fn is_new(record: &Record, part: &Freshness, id: &Id, interval: Interval) -> bool {
-    part.admits_one(interval) && !record.is_observed_since(id, interval.begun)
+        && sandboxes.all(
+            |status| match record.state_of::<ListedSandbox>(&status.id) {
+                Some(known) => known == status.state,
+                None => is_new(&record.sandboxes, &status.id),
+            },
+        )
+        && containers.all(
+            |status| match record.state_of::<ListedContainer>(&status.id) {
+                Some(known) => known == status.state,
+                None => is_new(&record.containers, &status.id),
+            },
+        )
 }
 
 /// The pod as an inspection found it. Rows that were not found are removed, unless a row `stays`

@@ -62,11 +62,11 @@ mod interval;
 mod observe;
 mod record;
 
-pub use hint::{Hint, Met};
+pub use hint::{Hint, NamedId};
 pub use interval::Interval;
 pub(crate) use interval::just_after;
 pub(crate) use record::Part;
-use record::{Inspecting, Record};
+use record::{Inspecting, Record, exited};
 
 /// The records of all pods.
 #[derive(Debug, Default)]
@@ -80,8 +80,8 @@ pub struct Records {
     gone: Gone,
     /// The removed pods that the last list shows: it is older, or they exist again.
     gone_and_listed: BTreeSet<PodUid>,
-    /// When the newest list of each kind arrived. An answer that was requested earlier is no news for
-    /// an id that it does not show.
+    /// When the newest list of each kind arrived. A status that was requested earlier does not
+    /// add a pod that the list does not show.
     sandboxes_listed: Option<Instant>,
     containers_listed: Option<Instant>,
     /// The pods for which [`Self::plan`] has something to do.
@@ -96,14 +96,8 @@ pub struct Records {
 pub struct Ticket {
     /// The pod that is inspected.
     pub uid: PodUid,
-    number: u64,
-}
-
-impl Ticket {
     /// Identifies the inspection among those of all pods.
-    pub fn number(&self) -> u64 {
-        self.number
-    }
+    pub number: u64,
 }
 
 /// What to do about a pod.
@@ -351,22 +345,22 @@ impl Records {
         self.observe_one::<ListedContainer>(uid, id, Some(ContainerState::Exited), interval);
         let record = self.pods.get_mut(uid)?;
         let before = record.committed.clone()?;
-        let ran = |pod: &ListedPod, state| {
+        let has = |pod: &ListedPod, state| {
             let mut rows = pod.containers.iter();
             rows.any(|row| row.id == *id && row.state == state)
         };
         let listed = record.listed.as_ref()?;
-        if !ran(&before, ContainerState::Running) || !ran(listed, ContainerState::Exited) {
+        if !has(&before, ContainerState::Running) || !has(listed, ContainerState::Exited) {
             return None;
         }
-        let after = exited(&before, id);
+        let after = exited(before.clone(), |exited| exited == id);
         record.committed = Some(after.clone());
         if record.listed.as_deref() == Some(&*after) {
             record.listed = Some(after.clone());
         }
         // An inspection under way was planned while it ran.
         if let Some(inspecting) = &mut record.inspecting {
-            inspecting.version = exited(&inspecting.version, id);
+            inspecting.version = exited(inspecting.version.clone(), |exited| exited == id);
         }
         note(&mut self.unsettled, uid, record);
         Some(Commit {
@@ -385,11 +379,6 @@ impl Records {
     /// The number of the newest inspection that was planned.
     pub fn newest_ticket(&self) -> u64 {
         self.tickets
-    }
-
-    /// How many pods are known.
-    pub fn len(&self) -> usize {
-        self.pods.len()
     }
 
     /// When the lists were requested that show the pod as listed: the older of the two.
@@ -411,11 +400,6 @@ impl Records {
         self.pods.contains_key(uid)
     }
 
-    /// Whether no pod is known.
-    pub fn is_empty(&self) -> bool {
-        self.pods.is_empty()
-    }
-
     /// The pod as last observed; `None` if only a hint has named it.
     pub fn listed_as(&self, uid: &PodUid) -> Option<&ListedPod> {
         let listed = self.pods.get(uid)?.listed.as_deref()?;
@@ -424,40 +408,28 @@ impl Records {
 
     /// Whether the pod, as last observed, contains this id.
     pub fn is_listed(&self, uid: &PodUid, id: &Id) -> bool {
-        let listed = self.listed_as(uid);
-        listed.is_some_and(|pod| pod.names(id))
+        self.listed_as(uid).is_some_and(|pod| pod.names(id))
     }
 
     /// Whether containers of this sandbox of the pod are listed.
     pub fn has_container_in(&self, uid: &PodUid, sandbox: &Id) -> bool {
-        let listed = self.pods.get(uid).and_then(|record| record.listed.as_ref());
-        let mut rows = listed.iter().flat_map(|pod| &pod.containers);
-        rows.any(|row| row.sandbox_id == *sandbox)
+        let listed = self.listed_as(uid);
+        listed.is_some_and(|pod| pod.containers.iter().any(|row| row.sandbox_id == *sandbox))
     }
 
     /// All pods as last reported, by UID.
     pub fn committed(&self) -> impl Iterator<Item = &Arc<ListedPod>> {
-        self.pods
-            .values()
-            .filter_map(|record| record.committed.as_ref())
+        let pods = self.pods.values();
+        pods.filter_map(|record| record.committed.as_ref())
     }
 
     /// All pods as last observed, by UID.
     pub fn listed(&self) -> impl Iterator<Item = &Arc<ListedPod>> {
-        let listed = self.pods.values();
-        let listed = listed.filter_map(|record| record.listed.as_ref());
+        let pods = self.pods.values();
+        let listed = pods.filter_map(|record| record.listed.as_ref());
         // An empty one is known from a hint only.
         listed.filter(|pod| !pod.is_empty())
     }
-}
-
-/// The pod, with this container as exited.
-fn exited(pod: &Arc<ListedPod>, id: &Id) -> Arc<ListedPod> {
-    let mut pod = ListedPod::clone(pod);
-    for row in pod.containers.iter_mut().filter(|row| row.id == *id) {
-        Arc::make_mut(row).state = ContainerState::Exited;
-    }
-    Arc::new(pod)
 }
 
 /// Updates the set of pods for which there is something to do.

@@ -1,6 +1,6 @@
 //! Applies observations to the records: of both lists, of one list, of a single id.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use tokio::time::Instant;
@@ -66,7 +66,7 @@ impl Records {
         let Some(changed) = snapshot.changed_since(pods) else {
             return false;
         };
-        // An unchanged list may be news for a pod whose inspection is under way.
+        // An unchanged list may be newer than what is known of a pod whose inspection is under way.
         let busy = self.unsettled.iter().chain(&self.inspecting);
         let changed: BTreeSet<PodUid> = changed.iter().chain(busy).cloned().collect();
         let admits = |uid| {
@@ -105,12 +105,7 @@ impl Records {
                 self.gone_and_listed.insert(uid.clone());
                 continue;
             }
-            // The other list has not shown this pod yet.
-            let new = || Record::new(Freshness::hinted(interval.begun), interval.source).into();
-            let record = self.pods.entry(uid.clone()).or_insert_with(new);
-            if record.listed.is_none() {
-                record.listed = Some(Arc::new(ListedPod::empty(pod.pod.clone())));
-            }
+            record_of(&mut self.pods, &pod.pod, interval);
         }
         for (uid, record) in &mut self.pods {
             // The pod was removed since, and exists again: this list is older than both.
@@ -176,14 +171,12 @@ impl Records {
             return;
         }
         self.amended();
-        let record = self.pods.entry(pod.uid.clone());
-        let record = record.or_insert_with(|| {
-            Record::new(Freshness::hinted(interval.begun), interval.source).into()
-        });
-        let empty = || Arc::new(ListedPod::empty(pod.clone()));
-        let listed = record.listed.get_or_insert_with(empty);
+        let record = record_of(&mut self.pods, pod, interval);
+        let is_listed = record
+            .listed
+            .as_ref()
+            .is_some_and(|pod| pod.names(row.id()));
         // The runtime may have reported an existing id as not found for a moment.
-        let is_listed = listed.names(row.id());
         let is_known = is_listed || record.is_observed_since(row.id(), interval.begun);
         // Another observation differs: an inspection decides between them.
         let state = record.state_of::<R>(row.id());
@@ -191,7 +184,7 @@ impl Records {
             record.retry();
         }
         let is_newer = R::freshness(record).admits_one(interval);
-        // The same if an overlapping list does not show the id.
+        // An inspection also decides if an overlapping list does not show the id.
         record.unconfirmed |= !is_known && !is_newer;
         if !is_known && is_newer {
             R::freshness(record).one(interval);
@@ -227,6 +220,19 @@ impl Records {
             }
         }
     }
+}
+
+/// The record of a pod that only this observation may have shown.
+fn record_of<'a>(
+    pods: &'a mut BTreeMap<PodUid, Box<Record>>,
+    pod: &PodRef,
+    interval: Interval,
+) -> &'a mut Record {
+    let new = || Record::new(Freshness::hinted(interval.begun), interval.source).into();
+    let record = pods.entry(pod.uid.clone()).or_insert_with(new);
+    let empty = || Arc::new(ListedPod::empty(pod.clone()));
+    record.listed.get_or_insert_with(empty);
+    record
 }
 
 #[cfg(test)]

@@ -5,14 +5,12 @@ use std::sync::Arc;
 
 use tokio::time::Instant;
 
-use super::Records;
 use super::hint::Hint;
 use super::interval::{Freshness, Interval};
+use super::{Records, Ticket};
 use crate::model::event::Source;
 use crate::model::id::Id;
-use crate::model::listed::{
-    ContainerState, ListedContainer, ListedPod, ListedSandbox, Row, SandboxState,
-};
+use crate::model::listed::{ContainerState, ListedContainer, ListedPod, ListedSandbox, Row};
 use crate::model::snapshot::Snapshot;
 use crate::model::status::PodStatus;
 
@@ -112,8 +110,7 @@ impl Record {
         false
     }
 
-    /// Applies one list of the pod. It is no news for ids that were observed after it was requested,
-    /// but for all others.
+    /// Applies one list of the pod, except to ids that were observed after the list was requested.
     pub(super) fn observe_list_of<R: Part>(&mut self, pod: Option<&ListedPod>, interval: Interval) {
         let freshness = R::freshness(self);
         if freshness.admits_list(interval) {
@@ -125,7 +122,7 @@ impl Record {
             // For ids that were observed since, an inspection decides.
             self.unconfirmed |= self.differs_from_list::<R>(pod);
             if let Some(pod) = pod {
-                self.meet::<R>(pod, interval);
+                self.add_unknown::<R>(pod, interval);
             }
         }
     }
@@ -149,7 +146,7 @@ impl Record {
 
     /// Adds the rows of ids that are unknown, and were not observed as removed since the list was
     /// requested.
-    fn meet<R: Part>(&mut self, pod: &ListedPod, interval: Interval) {
+    fn add_unknown<R: Part>(&mut self, pod: &ListedPod, interval: Interval) {
         let Some(known) = &self.listed else {
             return;
         };
@@ -186,13 +183,10 @@ impl Record {
 
     /// Notes the ids of `before` that an observation which ended at `ended` shows as removed.
     pub(super) fn note_removed(&mut self, before: &ListedPod, ended: Instant) {
-        let names = |id: &Id| self.listed.as_ref().is_some_and(|pod| pod.names(id));
-        let sandboxes = before.sandboxes.iter().map(|row| &row.id);
-        let containers = before.containers.iter().map(|row| &row.id);
-        let gone = sandboxes.chain(containers).filter(|id| !names(id));
-        let gone: Vec<_> = gone.cloned().collect();
-        for id in gone {
-            self.note_observed(id, ended);
+        for id in before.ids() {
+            if self.listed.as_ref().is_none_or(|pod| !pod.names(id)) {
+                self.note_observed(id.clone(), ended);
+            }
         }
     }
 
@@ -201,8 +195,9 @@ impl Record {
         self.observed_at.insert(id, ended);
         if self.observed_at.len() > MAX_OBSERVED_IDS {
             let oldest = self.observed_at.iter().min_by_key(|(_, ended)| **ended);
-            let oldest = oldest.map(|(id, _)| id.clone());
-            oldest.and_then(|id| self.observed_at.remove(&id));
+            if let Some(id) = oldest.map(|(id, _)| id.clone()) {
+                self.observed_at.remove(&id);
+            }
         }
     }
 
@@ -223,7 +218,7 @@ impl Record {
     pub(super) fn list(&mut self, pod: Option<Arc<ListedPod>>, source: Source) {
         // cri-dockerd lists a container whose start failed as created, while its status is exited. And
         // a delayed list shows a container as running that has exited since.
-        let pod = pod.map(|pod| end_rows(pod, &self.ended));
+        let pod = pod.map(|pod| exited(pod, |id| self.ended.contains_key(id)));
         if self.listed != pod {
             self.source = source;
         }
@@ -265,13 +260,19 @@ impl Record {
                 _ => {}
             }
         }
-        inspecting.version = end_rows(inspecting.version.clone(), &self.ended);
-        let listed = self.listed.take();
-        let settled = listed.clone().map(|pod| end_rows(pod, &self.ended));
-        if settled != listed {
+        let has_ended = |id: &Id| self.ended.contains_key(id);
+        inspecting.version = exited(inspecting.version.clone(), has_ended);
+        let settled = self.listed.clone().map(|pod| exited(pod, has_ended));
+        if settled != self.listed {
             self.source = source.unwrap_or(self.source);
         }
         self.listed = settled;
+    }
+
+    /// Whether the inspection with this ticket is under way.
+    pub(super) fn is_inspected_by(&self, ticket: &Ticket) -> bool {
+        let inspecting = self.inspecting.as_ref();
+        inspecting.is_some_and(|it| it.ticket == ticket.number)
     }
 
     /// Requests an inspection, unless one is under way.
@@ -304,10 +305,10 @@ pub(crate) trait Part: Row {
     fn freshness(record: &mut Record) -> &mut Freshness;
 
     /// Notes the rows of the pod in a new list.
-    fn received(record: &mut Record, rows: &[Arc<Self>], interval: Interval);
+    fn received(_: &mut Record, _: &[Arc<Self>], _: Interval) {}
 
     /// Notes the observed state of one id; `None` means that it is removed.
-    fn found(record: &mut Record, id: &Id, state: Option<Self::State>, interval: Interval);
+    fn found(_: &mut Record, _: &Id, _: Option<Self::State>, _: Interval) {}
 }
 
 impl Part for ListedSandbox {
@@ -322,10 +323,6 @@ impl Part for ListedSandbox {
     fn freshness(record: &mut Record) -> &mut Freshness {
         &mut record.sandboxes
     }
-
-    fn received(_: &mut Record, _: &[Arc<Self>], _: Interval) {}
-
-    fn found(_: &mut Record, _: &Id, _: Option<SandboxState>, _: Interval) {}
 }
 
 impl Part for ListedContainer {
@@ -357,16 +354,16 @@ impl Part for ListedContainer {
     }
 }
 
-/// The pod, with these containers as exited.
-fn end_rows(pod: Arc<ListedPod>, ended: &BTreeMap<Id, Instant>) -> Arc<ListedPod> {
+/// The pod, with the containers that have ended as exited.
+pub(super) fn exited(pod: Arc<ListedPod>, has_ended: impl Fn(&Id) -> bool) -> Arc<ListedPod> {
     let is_wrong =
-        |row: &ListedContainer| row.state != ContainerState::Exited && ended.contains_key(&row.id);
+        |row: &ListedContainer| row.state != ContainerState::Exited && has_ended(&row.id);
     if !pod.containers.iter().any(|row| is_wrong(row)) {
         return pod;
     }
-    let mut settled = ListedPod::clone(&pod);
-    for row in settled.containers.iter_mut().filter(|row| is_wrong(row)) {
+    let mut pod = Arc::unwrap_or_clone(pod);
+    for row in pod.containers.iter_mut().filter(|row| is_wrong(row)) {
         Arc::make_mut(row).state = ContainerState::Exited;
     }
-    Arc::new(settled)
+    Arc::new(pod)
 }

@@ -86,7 +86,7 @@ async fn a_status_that_does_not_exist_for_a_moment_after_a_death_removes_nothing
 }
 
 /// While lists are unavailable, a removed id is requested again: it may exist again.
-async fn comes_back_in_a_sweep(list: Rpc, call: Rpc, id: &str) {
+async fn is_known_again_after_a_sweep(list: Rpc, call: Rpc, id: &str) {
     let node = Node::watch_knowing_no_host(pods).await;
     node.at(5.5).await;
     node.sim.fault(list, None, Fault::Hang);
@@ -102,8 +102,8 @@ async fn comes_back_in_a_sweep(list: Rpc, call: Rpc, id: &str) {
 
 #[tokio::test(start_paused = true)]
 async fn a_pod_that_is_not_found_for_a_moment_is_known_again_without_a_list() {
-    comes_back_in_a_sweep(Rpc::ListContainers, Rpc::ContainerStatus, "a/app.0").await;
-    comes_back_in_a_sweep(Rpc::ListPodSandbox, Rpc::PodSandboxStatus, "a.0").await;
+    is_known_again_after_a_sweep(Rpc::ListContainers, Rpc::ContainerStatus, "a/app.0").await;
+    is_known_again_after_a_sweep(Rpc::ListPodSandbox, Rpc::PodSandboxStatus, "a.0").await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -162,7 +162,7 @@ async fn a_hundred_stuck_pods_delay_none_of_two_hundred_others() {
 }
 
 /// A node on which these lists always take this many seconds.
-async fn lists_that_are_slow_for_ever(slow: &[(Rpc, f64)]) {
+async fn assert_slow_lists_are_reported_once(slow: &[(Rpc, f64)]) {
     let node = Node::watch(|sim| many(sim, 50, &["one", "two"])).await;
     node.at(4.5).await;
     for (list, takes) in slow {
@@ -231,21 +231,22 @@ async fn lists_that_are_slow_for_ever(slow: &[(Rpc, f64)]) {
 
 #[tokio::test(start_paused = true)]
 async fn a_list_of_containers_that_is_always_slow_is_reported_once() {
-    lists_that_are_slow_for_ever(&[(Rpc::ListContainers, 9.0)]).await;
+    assert_slow_lists_are_reported_once(&[(Rpc::ListContainers, 9.0)]).await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn both_lists_that_are_always_slow_are_reported_once() {
-    lists_that_are_slow_for_ever(&[(Rpc::ListContainers, 9.0), (Rpc::ListPodSandbox, 9.0)]).await;
+    assert_slow_lists_are_reported_once(&[(Rpc::ListContainers, 9.0), (Rpc::ListPodSandbox, 9.0)])
+        .await;
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_slow_list_and_a_slower_one_are_reported_once() {
     for other in [3.0, 5.0, 6.5] {
         let lists = [(Rpc::ListContainers, 7.0), (Rpc::ListPodSandbox, other)];
-        lists_that_are_slow_for_ever(&lists).await;
+        assert_slow_lists_are_reported_once(&lists).await;
         let lists = [(Rpc::ListPodSandbox, 7.0), (Rpc::ListContainers, other)];
-        lists_that_are_slow_for_ever(&lists).await;
+        assert_slow_lists_are_reported_once(&lists).await;
     }
 }
 

@@ -333,15 +333,15 @@ async fn a_pause_of_this_process_is_not_blamed_on_the_runtime() {
             node.sim.exit(&format!("p{round}"), "app", 1);
             node.pass(1.0 + phase).await;
             tokio::time::advance(seconds(pause)).await;
-            is_well(&node, 3.0, &format!("{pause} s after {phase} s")).await;
+            assert_healthy(&node, 3.0, &format!("{pause} s after {phase} s")).await;
             node.sim.start_again(&format!("p{round}"), "app");
-            is_well(&node, 3.0, "and later").await;
+            assert_healthy(&node, 3.0, "and later").await;
         }
     }
 }
 
 /// No culprit is reported.
-async fn is_well(node: &Node, time: f64, case: &str) {
+async fn assert_healthy(node: &Node, time: f64, case: &str) {
     node.sample(time, |at, status| {
         let message = &status.health.message;
         assert_eq!(
@@ -368,10 +368,10 @@ async fn if_this_process_runs_only_now_and_then_no_call_is_blamed() {
                 node.sim.exit(&format!("p{}", round / 5), "app", 1);
             }
             tokio::time::advance(seconds(3.0)).await;
-            is_well(&node, 0.01, "it runs for 10 ms in 3 s").await;
+            assert_healthy(&node, 0.01, "it runs for 10 ms in 3 s").await;
         }
         node.pass(1.0).await;
-        is_well(&node, 5.0, "afterwards").await;
+        assert_healthy(&node, 5.0, "afterwards").await;
         assert_eq!(node.deaths("p0/app.0").len(), 1);
     }
 }
@@ -417,7 +417,7 @@ async fn the_runtime_is_not_blamed_for_a_long_step_of_this_process() {
             node.counter.make_turns_take(seconds(turn));
             node.pass(0.1).await;
             node.counter.make_turns_take(seconds(0.0));
-            is_well(&node, 3.0, &format!("a turn of {turn} s, round {round}")).await;
+            assert_healthy(&node, 3.0, &format!("a turn of {turn} s, round {round}")).await;
         }
     }
 }
@@ -434,7 +434,7 @@ async fn a_list_that_arrived_during_a_pause_was_not_late() {
         node.pass(0.5 + phase).await;
         node.sim.lift(Rpc::ListContainers, None);
         tokio::time::advance(seconds(pause)).await;
-        is_well(
+        assert_healthy(
             &node,
             4.0,
             &format!("{pause} s after {phase} s of {took} s"),
@@ -461,7 +461,7 @@ async fn a_status_requested_before_a_pause_does_not_contradict_an_exit() {
         node.pass(phase).await;
         node.sim.exit("a", "app", 137);
         tokio::time::advance(seconds(pause)).await;
-        is_well(&node, 4.0, &format!("{pause} s after {phase} s")).await;
+        assert_healthy(&node, 4.0, &format!("{pause} s after {phase} s")).await;
     }
 }
 

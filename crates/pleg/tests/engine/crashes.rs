@@ -138,7 +138,7 @@ async fn a_status_that_is_refused_beside_a_crash_is_not_its_cause() {
 }
 
 /// All twelve pods have changed, and the status call of one container crashes the runtime.
-async fn all_are_seen_but_one(slow: Fault, limit: f64) {
+async fn assert_all_but_one_are_observed(slow: Fault, limit: f64) {
     let node = Node::watch(|sim| many(sim, 12, &["app"])).await;
     node.at(3.5).await;
     node.sim.fault(Rpc::ContainerStatus, None, slow);
@@ -167,11 +167,11 @@ async fn all_are_seen_but_one(slow: Fault, limit: f64) {
 
 #[tokio::test(start_paused = true)]
 async fn other_pods_are_observed_however_slow_their_statuses_are() {
-    all_are_seen_but_one(Fault::Slow(seconds(0.002)), 10.0).await;
-    all_are_seen_but_one(Fault::Slow(seconds(0.07)), 10.0).await;
-    all_are_seen_but_one(Fault::Slow(seconds(0.15)), 10.0).await;
-    all_are_seen_but_one(Fault::Jitter(seconds(0.01), seconds(0.12)), 10.0).await;
-    all_are_seen_but_one(Fault::Slow(seconds(0.6)), 12.0).await;
+    assert_all_but_one_are_observed(Fault::Slow(seconds(0.002)), 10.0).await;
+    assert_all_but_one_are_observed(Fault::Slow(seconds(0.07)), 10.0).await;
+    assert_all_but_one_are_observed(Fault::Slow(seconds(0.15)), 10.0).await;
+    assert_all_but_one_are_observed(Fault::Jitter(seconds(0.01), seconds(0.12)), 10.0).await;
+    assert_all_but_one_are_observed(Fault::Slow(seconds(0.6)), 12.0).await;
 }
 
 #[tokio::test(start_paused = true)]

@@ -104,8 +104,8 @@ async fn a_status_that_is_stuck_after_a_change_is_reported_within_four_seconds()
     }
 }
 
-/// Whether a culprit is reported on a node without a stuck call.
-async fn names_on_a_slow_node(fault: Fault, kernel: bool, from_the_beginning: bool) {
+/// Asserts that no culprit is reported on a node without a stuck call.
+async fn assert_no_culprit_on_a_slow_node(fault: Fault, kernel: bool, from_the_beginning: bool) {
     let prepare = |sim: &Sim| {
         many(sim, 12, &["app"]);
         if from_the_beginning {
@@ -141,7 +141,7 @@ async fn names_on_a_slow_node(fault: Fault, kernel: bool, from_the_beginning: bo
 async fn on_a_runtime_that_is_slow_as_a_whole_no_culprit_is_reported() {
     for slow in [1.2, 1.5, 3.0] {
         for kernel in [false, true] {
-            names_on_a_slow_node(Fault::Slow(seconds(slow)), kernel, slow == 1.5).await;
+            assert_no_culprit_on_a_slow_node(Fault::Slow(seconds(slow)), kernel, slow == 1.5).await;
         }
     }
 }
@@ -150,7 +150,7 @@ async fn on_a_runtime_that_is_slow_as_a_whole_no_culprit_is_reported() {
 async fn on_a_runtime_of_changing_slowness_no_culprit_is_reported() {
     for kernel in [false, true] {
         let jitter = Fault::Jitter(seconds(1.0), seconds(3.0));
-        names_on_a_slow_node(jitter, kernel, kernel).await;
+        assert_no_culprit_on_a_slow_node(jitter, kernel, kernel).await;
     }
 }
 
@@ -180,7 +180,7 @@ async fn a_stop_of_the_whole_runtime_does_not_hide_the_next_stuck_call() {
 
 /// The culprits that are reported, and when, while pods restart on a node with these faults. No call
 /// of the node is stuck.
-async fn names_under(faults: &[(Rpc, Fault)], kernel: bool) -> String {
+async fn culprits_reported_under(faults: &[(Rpc, Fault)], kernel: bool) -> String {
     let prepare = |sim: &Sim| many(sim, 12, &["app"]);
     let node = match kernel {
         true => Node::watch_with_kernel(generic(), prepare).await,
@@ -212,7 +212,8 @@ async fn if_all_calls_of_a_kind_are_slow_there_is_no_culprit() {
     for kernel in [false, true] {
         for kind in [Rpc::ContainerStatus, Rpc::PodSandboxStatus] {
             for slow in [4.0, 6.0, 8.0] {
-                let reported = names_under(&[(kind, Fault::Slow(seconds(slow)))], kernel).await;
+                let reported =
+                    culprits_reported_under(&[(kind, Fault::Slow(seconds(slow)))], kernel).await;
                 assert_eq!(reported, "", "{kind} takes {slow} s");
             }
         }
@@ -233,7 +234,7 @@ async fn on_a_runtime_that_becomes_irregular_hardly_any_culprit_is_reported() {
         for (least, most) in [(0.01, 2.0), (0.05, 4.0), (0.05, 6.0)] {
             let jitter = Fault::Jitter(seconds(least), seconds(most));
             let faults = all.map(|call| (call, jitter.clone()));
-            let reported = names_under(&faults, kernel).await;
+            let reported = culprits_reported_under(&faults, kernel).await;
             let time = reported.lines().count() as f64 * 0.05;
             assert!(
                 time < 5.0,

@@ -66,7 +66,7 @@ async fn a_container_that_starts_later_is_watched_and_a_dead_one_is_not() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_runtime_that_never_notices_an_exit_is_not_called_for_ever() {
+async fn a_runtime_that_never_notices_an_exit_is_not_called_forever() {
     let node = Node::watch_with_kernel(generic(), |sim| sim.run("a", &["app"])).await;
     node.at(0.5).await;
     node.reported();

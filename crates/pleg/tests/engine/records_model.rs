@@ -11,7 +11,7 @@ use pleg::model::listed::{ContainerState, ListedContainer};
 use pleg::model::snapshot::Snapshot;
 use pleg::model::status::{ContainerStatus, PodStatus};
 use pleg::records::diff::{Happening, State, happenings};
-use pleg::records::{Commit, Hint, Met, Records, Step, Ticket};
+use pleg::records::{Commit, Hint, NamedId, Records, Step, Ticket};
 use proptest::prelude::*;
 use tokio::time::Instant;
 
@@ -228,7 +228,7 @@ impl Run {
             source: Source::Stream,
             at: self.now,
             announced: None,
-            met: vec![Met::Container {
+            named: vec![NamedId::Container {
                 id: format!("{pod}/{container}").into(),
                 sandbox: "".into(),
             }],

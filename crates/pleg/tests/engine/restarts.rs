@@ -79,7 +79,7 @@ async fn a_list_that_is_too_large_is_rarely_requested_however_slow_statuses_are(
 }
 
 /// For how many seconds of five minutes each reason is reported.
-async fn said_of_slow(slow: f64, reason: Reason) -> (f64, f64) {
+async fn reported_while_slow(slow: f64, reason: Reason) -> (f64, f64) {
     let node = Node::watch(|sim| many(sim, 6, &["app"])).await;
     node.at(5.0).await;
     node.sim.fault_everything(&Fault::Slow(seconds(slow)));
@@ -96,7 +96,7 @@ async fn said_of_slow(slow: f64, reason: Reason) -> (f64, f64) {
 #[tokio::test(start_paused = true)]
 async fn if_every_call_takes_seconds_lists_are_slow_and_version_is_not_stuck() {
     for slow in [4.0, 6.0, 8.0] {
-        let (list_slow, version) = said_of_slow(slow, Reason::ListSlow).await;
+        let (list_slow, version) = reported_while_slow(slow, Reason::ListSlow).await;
         assert!(
             list_slow > 240.0,
             "{slow} s each: ListSlow for {list_slow} s"

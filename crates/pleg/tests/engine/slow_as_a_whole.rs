@@ -16,7 +16,7 @@ const CALLS: [Rpc; 4] = [
 
 /// The culprits that are reported within half a minute on a node with eight pods. The status of one
 /// container may fail, and later each of these calls takes `slow` seconds.
-async fn named_while_slow(fault: Option<Fault>, slow: f64, calls: &[Rpc]) -> BTreeSet<String> {
+async fn culprits_while_slow(fault: Option<Fault>, slow: f64, calls: &[Rpc]) -> BTreeSet<String> {
     let node = Node::watch(|sim| many(sim, 8, &["app"])).await;
     node.at(2.5).await;
     if let Some(fault) = fault {
@@ -44,7 +44,7 @@ async fn a_status_that_fails_at_once_is_no_witness_against_slow_ones() {
     for slow in [2.0, 4.0, 6.0] {
         for calls in [&CALLS[..1], &CALLS[..]] {
             for fault in [None, Some(broken()), Some(gone.clone())] {
-                let named = named_while_slow(fault.clone(), slow, calls).await;
+                let named = culprits_while_slow(fault.clone(), slow, calls).await;
                 assert!(
                     named.is_empty(),
                     "{fault:?}, {slow} s, {calls:?}: {named:?}"
@@ -201,7 +201,7 @@ async fn a_runtime_too_slow_for_all_pods_is_slow_and_no_pod_is_blamed() {
 /// How old the oldest observation of a pod becomes, in seconds. The containers of eight pods restart
 /// one after the other, `apart` seconds each, while each status call takes `slow` seconds and
 /// containers cannot be listed.
-async fn longest_unseen(list: Fault, slow: f64, apart: f64) -> f64 {
+async fn longest_unobserved(list: Fault, slow: f64, apart: f64) -> f64 {
     let node = Node::watch(|sim| {
         sim.fill_sandboxes();
         many(sim, 8, &["app", "log"]);
@@ -237,7 +237,7 @@ async fn longest_unseen(list: Fault, slow: f64, apart: f64) -> f64 {
 async fn changing_pods_are_observed_beside_slow_statuses_and_a_stuck_list() {
     for list in [broken(), Fault::Hang] {
         for (slow, apart, most) in [(2.0, 1.0, 25.0), (4.0, 1.0, 50.0), (9.0, 0.5, 100.0)] {
-            let longest = longest_unseen(list.clone(), slow, apart).await;
+            let longest = longest_unobserved(list.clone(), slow, apart).await;
             assert!(longest < most, "{list:?}, {slow} s: {longest} s");
         }
     }

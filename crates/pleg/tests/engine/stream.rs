@@ -187,7 +187,7 @@ async fn an_inspection_that_fails_is_repeated_soon_although_the_period_had_grown
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_stream_that_ends_is_reopened_for_ever_and_a_relist_finds_what_it_missed() {
+async fn a_stream_that_ends_is_reopened_each_time_and_a_relist_finds_what_it_missed() {
     let node = Node::watch_stream(ten).await;
     node.at(1.5).await;
     restart(&node.sim, 0..5);

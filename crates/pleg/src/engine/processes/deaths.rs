@@ -16,21 +16,13 @@ impl Processes {
         if count_awaited(&self.dead, ledger) >= PARALLEL_CALLS {
             return None;
         }
-        for id in &self.dead {
-            let Some(watch) = self.watches.get(id) else {
-                continue;
-            };
+        self.dead.iter().find_map(|id| {
+            let watch = self.watches.get(id)?;
             let request = Request::Container(id.clone());
-            match watch.state {
-                State::Dead { next, .. }
-                    if now >= next && !ledger.is_outstanding(&request.key()) =>
-                {
-                    return Some(watch.call(request, Purpose::Death));
-                }
-                _ => {}
-            }
-        }
-        None
+            let is_due = matches!(watch.state, State::Dead { next, .. } if now >= next);
+            let is_free = || !ledger.is_outstanding(&request.key());
+            (is_due && is_free()).then(|| watch.call(request, Purpose::Death))
+        })
     }
 
     /// The kernel reports that the process has ended. Returns its pod if the runtime did not list the
@@ -41,12 +33,9 @@ impl Processes {
             self.forget(id);
             return pod;
         }
-        let watch = self.watches.get(id)?;
-        let State::Live { pid } = &watch.state else {
-            return None;
-        };
-        let dead = State::dead(*pid, now);
-        self.enter(id, dead);
+        if let Some(&State::Live { pid }) = self.state(id) {
+            self.enter(id, State::dead(pid, now));
+        }
         None
     }
 

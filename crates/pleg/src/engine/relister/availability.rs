@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Relister, is_of_the_list};
+use super::{Relister, is_no_connection};
 use crate::engine::call::List;
 use crate::engine::lister::{Lister, twice};
 use crate::engine::lists::{Ages, PerList};
@@ -20,12 +20,12 @@ impl Relister {
                 (CallError::Unavailable(_), Some(age)) if age >= self.overdue_after() => {
                     Lists::Stuck
                 }
-                _ if self.connection.failure.is_some() && is_of_the_list(error) => {
+                _ if self.connection.failure.is_some() && !is_no_connection(error) => {
                     Lists::Unserved(error.clone())
                 }
                 _ => Lists::Failed(error.clone()),
             }
-        } else if self.each(Lister::was_unavailable).any() {
+        } else if self.each(|list| list.was_unavailable).any() {
             Lists::Stuck
         } else {
             match self.slowest() {
@@ -54,9 +54,7 @@ impl Relister {
         };
         let unavailable = self.unavailable(ages).but_not(answered);
         for list in List::BOTH {
-            if unavailable[list] {
-                self.lists[list].note_unavailable();
-            }
+            self.lists[list].was_unavailable |= unavailable[list];
         }
     }
 
@@ -93,7 +91,7 @@ impl Relister {
         is_blocked
             .or(self.failing())
             .or(stuck)
-            .or(self.each(Lister::was_unavailable))
+            .or(self.each(|list| list.was_unavailable))
     }
 
     /// Why lists are unavailable: none can be requested, or one fails.
@@ -105,14 +103,14 @@ impl Relister {
     /// Whether a kubelet could not have received the last lists.
     pub(crate) fn has_failed_kubelet(&self) -> bool {
         self.failure().is_some()
-            || self.each(Lister::was_unavailable).any()
+            || self.each(|list| list.was_unavailable).any()
             || self.complete.for_kubelet != self.complete.last
     }
 
     /// How long a kubelet, which requests one list after the other, would have waited for the last
     /// lists, and how much longer than this process did.
     pub(crate) fn for_kubelet_took(&self) -> (Duration, Duration) {
-        let [one, other] = self.each(Lister::took).both();
+        let [one, other] = self.each(|list| list.took).both();
         (one + other, one.min(other))
     }
 
@@ -128,7 +126,7 @@ impl Relister {
 
     /// How long the slower list took, if one was late when last answered.
     fn slowest(&self) -> Option<Duration> {
-        let [one, other] = self.each(|list| list.punctuality().delay()).both();
+        let [one, other] = self.each(|list| list.punctuality.delay()).both();
         one.max(other)
     }
 
@@ -148,10 +146,13 @@ impl Relister {
     /// Which lists are stuck: they take longer than is usual, or more than twice their last
     /// duration if they are late each time.
     pub(crate) fn stuck(&self, ages: Ages) -> PerList<bool> {
-        let overdue = self.overdue_after();
-        let limits = self.each(|list| list.punctuality().stuck_after(overdue));
-        let lists = ages.lists.zip(limits);
+        let lists = ages.lists.zip(self.stuck_after());
         lists.map(|(age, limit)| age.is_some_and(|age| age >= limit))
+    }
+
+    fn stuck_after(&self) -> PerList<Duration> {
+        let overdue = self.overdue_after();
+        self.each(|list| list.punctuality.stuck_after(overdue))
     }
 
     /// Whether any call for the whole node is overdue.
@@ -173,9 +174,7 @@ impl Relister {
 
     /// How long `Version` may take beside late lists before it is overdue.
     pub(crate) fn version_overdue_after(&self) -> Duration {
-        let overdue = self.overdue_after();
-        let limits = self.each(|list| list.punctuality().stuck_after(overdue));
-        let [one, other] = limits.both();
+        let [one, other] = self.stuck_after().both();
         one.max(other)
     }
 

@@ -1,5 +1,5 @@
-//! The connection to the runtime, as far as lists and `Version` show it: whether there is one, and
-//! to which runtime.
+//! What lists and `Version` show about the connection to the runtime: whether there is one, and to
+//! which runtime.
 
 use tokio::time::Instant;
 
@@ -64,7 +64,7 @@ impl Connection {
             self.losses.count(now);
         }
         self.failed_at = Some(now);
-        self.failure = Some(match is_crash && self.losses.is_no_chance() {
+        self.failure = Some(match is_crash && self.losses.are_repeated() {
             true => {
                 let why = format!("the connection is lost each time {calls} requested");
                 CallError::unavailable(NoConnection::Lost, why)
@@ -137,7 +137,7 @@ impl Relister {
         let is_overdue = self.is_any_suspect(now);
         let other = &mut self.lists[ended.other()];
         let is_outstanding = other.is_outstanding();
-        let was_lost_meanwhile = other.failed_at() >= Some(sent);
+        let was_lost_meanwhile = other.failed_at >= Some(sent);
         let lost = error.filter(|error| is_no_connection(error));
         // After a lost connection, the next call often finds none.
         let first = other.loss().filter(|_| was_lost_meanwhile);
@@ -221,6 +221,6 @@ fn is_lost(error: &CallError) -> bool {
 }
 
 /// Whether an error shows that there is no connection.
-fn is_no_connection(error: &CallError) -> bool {
+pub(super) fn is_no_connection(error: &CallError) -> bool {
     matches!(error, CallError::Unavailable(_))
 }

@@ -6,33 +6,28 @@ use std::time::Duration;
 use base::ledger::Ledger;
 use tokio::time::Instant;
 
-use super::super::limits::{
+use crate::engine::call::{Call, Key, List, Purpose, Request};
+use crate::engine::limits::{
     MAX_LIST_OVERDUE, MAX_STATUS_OVERDUE, PARALLEL_CALLS, SLOW_AFTER, SLOW_PAUSE_DIVISOR,
     SWEEP_PACE,
 };
-use crate::engine::call::{Call, Key, List, Purpose, Request};
 use crate::engine::lists::PerList;
 use crate::model::id::PodUid;
+use crate::model::listed::ListedPod;
 use crate::model::wall_time::Moment;
 use crate::runtime::About;
 
-/// A container or sandbox to request.
-#[derive(Clone, Debug)]
-pub(super) struct Target {
-    /// Its pod; `None` for an id that only the host or the stream knows.
-    pub(super) uid: Option<PodUid>,
-    pub(super) request: Request,
-    pub(super) about: About,
-}
+/// The call of a sweep about one container or sandbox.
+pub(super) type Target = (Call, About);
 
-impl Target {
-    pub(super) fn into_call(self) -> (Call, About) {
-        let call = Call {
-            request: self.request,
-            purpose: Purpose::Sweep(self.uid),
-        };
-        (call, self.about)
-    }
+/// The call about an id of this pod; `None` for an id that only the host or the stream knows.
+pub(super) fn target(request: Request, pod: Option<&ListedPod>) -> Target {
+    let about = match pod {
+        Some(pod) => request.about_in(pod),
+        None => request.about(None, None),
+    };
+    let purpose = Purpose::Sweep(pod.map(|pod| pod.pod.uid.clone()));
+    (Call { request, purpose }, about)
 }
 
 #[derive(Debug)]
@@ -132,8 +127,8 @@ impl Sweep {
     ) -> Self {
         let mut waiting = BTreeMap::new();
         let mut failed = BTreeSet::new();
-        targets.retain(|target| {
-            let key = target.request.key();
+        targets.retain(|(call, about)| {
+            let key = call.request.key();
             match OtherCall::of(&key, ledger) {
                 OtherCall::None | OtherCall::Unrelated => true,
                 OtherCall::Serves(since) => {
@@ -143,7 +138,7 @@ impl Sweep {
                 // The outstanding call may yet be answered, but with a state from before this
                 // sweep.
                 OtherCall::Stuck => {
-                    failed.extend(target.uid.clone());
+                    failed.extend(about.pod.as_ref().map(|pod| pod.uid.clone()));
                     false
                 }
             }
@@ -256,27 +251,26 @@ impl Sweep {
     /// id is outstanding, and is requested after that call ends.
     fn next_target(&self, ledger: &Ledger) -> Option<usize> {
         let mut targets = self.targets.iter();
-        targets.position(|target| {
-            let other_call = OtherCall::of(&target.request.key(), ledger);
-            other_call != OtherCall::Unrelated
+        targets.position(|(call, _)| {
+            OtherCall::of(&call.request.key(), ledger) != OtherCall::Unrelated
         })
     }
 
     pub(super) fn take(&mut self, ledger: &Ledger, now: Instant) -> Option<Target> {
         while self.due(ledger).is_some_and(|due| now >= due) {
-            let target = self.targets.remove(self.next_target(ledger)?)?;
-            let key = target.request.key();
+            let (call, about) = self.targets.remove(self.next_target(ledger)?)?;
+            let key = call.request.key();
             // Another component may have requested it meanwhile.
             match OtherCall::of(&key, ledger) {
                 OtherCall::None => {
                     self.next = now + self.pause;
                     self.waiting.insert(key, now);
-                    return Some(target);
+                    return Some((call, about));
                 }
                 OtherCall::Serves(since) => {
                     self.waiting.insert(key, since);
                 }
-                OtherCall::Stuck => self.failed.extend(target.uid),
+                OtherCall::Stuck => self.failed.extend(about.pod.map(|pod| pod.uid)),
                 OtherCall::Unrelated => {}
             }
         }
@@ -339,11 +333,8 @@ impl Sweep {
         }
         self.is_reported = true;
         // Answers to other components count as of the time of their request.
-        let answered = self.waiting.iter();
-        let answered = answered.filter(|(key, _)| !ledger.is_stuck(key));
-        let as_of = answered
-            .map(|(_, requested)| *requested)
-            .fold(self.as_of, Instant::min);
+        let answered = self.waiting.iter().filter(|(key, _)| !ledger.is_stuck(key));
+        let as_of = answered.fold(self.as_of, |as_of, (_, requested)| as_of.min(*requested));
         let failed = std::mem::take(&mut self.failed);
         let not_found = std::mem::take(&mut self.not_found);
         let partly_observed = &(&not_found & &self.known) - &failed;

@@ -1,6 +1,9 @@
+use std::sync::Arc;
+
 use base::ledger::Places;
 
 use super::*;
+use crate::model::id::PodRef;
 use crate::model::listed::{ContainerState, ListedContainer};
 use crate::model::wall_time::WallTime;
 use crate::runtime::Rpc;
@@ -41,7 +44,7 @@ fn pod() -> ListedPod {
 fn waiting(ledger: &mut Ledger, start: Instant) -> (Sweeper, Key) {
     let pod = pod();
     let sandbox = Request::Sandbox("s".into());
-    ledger.begin(about(&sandbox, None, Some(&pod.pod)), start);
+    ledger.begin(sandbox.about(None, Some(&pod.pod)), start);
     let mut sweeper = Sweeper::new(SECOND, start);
     sweeper.sandbox_status_received(true, true);
     let missing = PerList {

@@ -325,7 +325,7 @@ proptest! {
                             source: Source::Stream,
                             at: now,
                             announced: None,
-                            met: Vec::new(),
+                            named: Vec::new(),
                             removed: Vec::new(),
                         };
                         consumer.records.hint(&pod(*number), hint);

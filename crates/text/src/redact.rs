@@ -40,7 +40,16 @@ const MOUNT_KEYS: [&str; 4] = ["pass", "cred", "credential", "credentials"];
 /// The prefixes of credentials with a known form. `eyJ` is JSON in base64: a JWT, or a registry's
 /// credentials.
 const CREDENTIAL_PREFIXES: [&str; 10] = [
-    "eyJ", "AKIA", "ASIA", "ghp_", "gho_", "ghs_", "github_pat_", "glpat-", "xoxb-", "xoxp-",
+    "eyJ",
+    "AKIA",
+    "ASIA",
+    "ghp_",
+    "gho_",
+    "ghs_",
+    "github_pat_",
+    "glpat-",
+    "xoxb-",
+    "xoxp-",
 ];
 
 /// A shorter word with such a prefix is not a credential.

@@ -35,7 +35,7 @@ impl Engine {
                 // The next answer may be from another runtime, or from one with another
                 // configuration.
                 self.sweeper.runtime_changed();
-                self.passes.abandon();
+                self.reporting.passes.abandon();
                 let soon = now.instant + self.config.relist_period;
                 self.relister.hurry_anyway(soon);
                 self.ledger.lost(&key)
@@ -85,13 +85,14 @@ impl Engine {
 
     fn record_cost(&mut self, call: Rpc, begun: Instant, answer: &Answer, now: Instant) {
         match answer {
-            Answer::Sandboxes(Ok(list)) => self.costs.list_received(call, list.bytes),
-            Answer::Containers(Ok(list)) => self.costs.list_received(call, list.bytes),
+            Answer::Sandboxes(Ok(list)) => self.reporting.costs.list_received(call, list.bytes),
+            Answer::Containers(Ok(list)) => self.reporting.costs.list_received(call, list.bytes),
             _ => {}
         }
         let is_earlier = |other: OutstandingCall| other.since <= begun;
         let has_waited_for_another = self.ledger.outstanding().any(is_earlier);
-        self.costs
+        self.reporting
+            .costs
             .add(call, begun, answer.error(), has_waited_for_another, now);
     }
 
@@ -238,7 +239,11 @@ impl Engine {
             }
             Err(_) => None,
         };
-        let Some(pod) = self.processes.on_death_status(id, runs, now.instant) else {
+        let Some(pod) = self
+            .sources
+            .processes
+            .on_death_status(id, runs, now.instant)
+        else {
             return;
         };
         if let Ok(status) = answer

@@ -32,9 +32,10 @@ impl Engine {
         let instant = now.instant;
         let admits_pids = self.quarantine.admits_pids(instant);
         let ledger = &mut self.ledger;
-        self.processes
+        self.sources
+            .processes
             .next_call(ledger, admits_pids, instant)
-            .or_else(|| self.births.next_call(ledger, instant))
+            .or_else(|| self.sources.births.next_call(ledger, instant))
             .or_else(|| self.inspector.next_call(ledger, &mut self.records, instant))
             .or_else(|| self.sweeper.next_call(ledger, instant))
             .or_else(|| self.next_witness(instant))
@@ -50,12 +51,12 @@ impl Engine {
         if self.relister.is_version_suspect(ages) {
             self.relister.skip_version();
         }
-        let next_heartbeat = self.last_heartbeat + SUSPECT_AFTER;
+        let next_heartbeat = self.probes.last_heartbeat + SUSPECT_AFTER;
         let is_quiet = self.quiet_until().is_some_and(|until| now.instant >= until);
         let needs_heartbeat =
             now.instant >= next_heartbeat && (is_quiet || self.relister.is_overdue(ages));
         let request = if needs_heartbeat && ages.version.is_none() {
-            self.last_heartbeat = now.instant;
+            self.probes.last_heartbeat = now.instant;
             Request::Version
         } else {
             self.relister.next_call(ages.version.is_some(), now)?
@@ -103,7 +104,7 @@ impl Engine {
             .into_iter()
             .find_map(|kind| self.witness_of_kind(kind));
         let (about, request) = found?;
-        self.last_witness = about.pod.as_ref().map(|pod| pod.uid.clone());
+        self.probes.last_witness = about.pod.as_ref().map(|pod| pod.uid.clone());
         let purpose = Purpose::Witness;
         Some((Call { request, purpose }, about))
     }
@@ -117,7 +118,7 @@ impl Engine {
                 && !self.unobserved.failures.is_failing(&key)
                 && self.quarantine.can_be_witness(request)
         };
-        let last = self.last_witness.as_ref();
+        let last = self.probes.last_witness.as_ref();
         let is_next = |pod: &&ListedPod| Some(&pod.pod.uid) > last;
         let listed = || self.records.listed().map(AsRef::as_ref);
         let mut pods = listed()
@@ -147,7 +148,7 @@ impl Engine {
     }
 
     pub(super) fn act(&mut self, action: Action) {
-        self.actions.push(action);
+        self.out.actions.push(action);
     }
 
     pub(super) fn measure(&mut self, measurement: Measurement) {

@@ -25,30 +25,30 @@ impl Engine {
     /// Removes or inspects a pod, as the records require. One whose processes run is not removed.
     pub(super) fn take_step(&mut self, uid: &PodUid, now: Moment) {
         if self.records.listed_as(uid).is_none()
-            && let known = self.reader.get(uid).status
+            && let known = self.out.reader.get(uid).status
             && let Err(error) = self.check_missing(uid, &known, |_| false, now.instant)
         {
-            self.cache.set_error(uid, error, now.instant);
+            self.out.cache.set_error(uid, error, now.instant);
             self.hurry(now);
-            self.passes.ended(uid);
+            self.reporting.passes.ended(uid);
             return;
         }
         match self.records.plan(uid, now.instant) {
             Step::Nothing => {}
             Step::Removed(commit) => {
-                self.cache.remove(uid);
+                self.out.cache.remove(uid);
                 let differed = self.unobserved.differing.remove(uid);
                 self.unobserved.doubts.forget(uid);
                 self.unobserved.overdue_pods.remove(uid);
                 self.inspector.withdraw(uid);
                 self.unobserved.failures.forget(uid);
-                self.passes.ended(uid);
+                self.reporting.passes.ended(uid);
                 self.publish_commit(&commit, None, differed, now);
             }
             Step::Inspect { ticket, pod, begun } => {
                 self.unobserved.differing.note(uid, begun, now.instant);
                 // A pod that only a hint has named may not exist.
-                self.cache.set_pending(uid, self.records.listed_as(uid));
+                self.out.cache.set_pending(uid, self.records.listed_as(uid));
                 self.inspector.inspect(ticket, pod, now.instant);
             }
         }
@@ -60,7 +60,7 @@ impl Engine {
             begun,
             result,
         } = inspected;
-        let last_good = self.reader.get(&ticket.uid).status;
+        let last_good = self.out.reader.get(&ticket.uid).status;
         let result = result.and_then(|status| {
             let is_found = |id: &Id| status.contains(id);
             self.check_missing(&ticket.uid, &last_good, is_found, now.instant)?;
@@ -72,8 +72,8 @@ impl Engine {
         };
         // An inspection that was planned before the pass may have missed what the lists show.
         let is_inspected_again = self.records.inspecting().contains(&ticket.uid);
-        if is_valid && (!is_inspected_again || self.passes.is_newer(ticket.number)) {
-            self.passes.ended(&ticket.uid);
+        if is_valid && (!is_inspected_again || self.reporting.passes.is_newer(ticket.number)) {
+            self.reporting.passes.ended(&ticket.uid);
         }
     }
 
@@ -87,7 +87,7 @@ impl Engine {
         // The pod is inspected again after the next relist, so that must be soon.
         self.distrust_stream(now);
         let is_answered_since = !self.is_still_failing(&error);
-        self.cache.set_error(uid, error, begun);
+        self.out.cache.set_error(uid, error, begun);
         if is_answered_since {
             self.take_step(uid, now);
         }
@@ -128,6 +128,7 @@ impl Engine {
         let mut disproved = false;
         for container in running(&status) {
             disproved |= self
+                .sources
                 .processes
                 .on_reported_running(&container.id, commit.begun);
         }
@@ -152,9 +153,11 @@ impl Engine {
         let status = match (&judged, listed) {
             (Judged::Fails { error, last_good }, Some(listed)) => {
                 let in_doubt = (last_good.as_ref(), listed, error.clone());
-                self.cache.set_in_doubt(uid, status, in_doubt, inspection)
+                self.out
+                    .cache
+                    .set_in_doubt(uid, status, in_doubt, inspection)
             }
-            _ => self.cache.set(uid, status, inspection),
+            _ => self.out.cache.set(uid, status, inspection),
         };
         self.note_inspected(inspection.begun, now.instant);
         if let Confirmed::Blindly(time) = confirmed {
@@ -162,11 +165,11 @@ impl Engine {
             self.relister.note_observed_without(unseen, time.instant);
         }
         if let Some(reported) = &commit.after {
-            self.cache.keep_reported(uid, reported);
+            self.out.cache.keep_reported(uid, reported);
         }
         if let Some(error) = self.unobserved.failures.error_of(uid).cloned() {
             // A call that failed since this inspection began is made again.
-            self.cache.set_error(uid, error, commit.begun);
+            self.out.cache.set_error(uid, error, commit.begun);
             self.records.retry(uid);
         }
         if let Judged::Contradicts | Judged::Fails { .. } = judged {
@@ -208,7 +211,10 @@ impl Engine {
     ) -> Result<(), InspectError> {
         let mut first = Ok(());
         for id in last.containers.iter().map(|container| &container.id) {
-            if !is_found(id) && !self.records.is_listed(uid, id) && self.processes.unlist(id, now) {
+            if !is_found(id)
+                && !self.records.is_listed(uid, id)
+                && self.sources.processes.unlist(id, now)
+            {
                 first = first.and_then(|()| Err(InspectError::Unlisted { id: id.clone() }));
             }
         }
@@ -266,7 +272,7 @@ impl Engine {
         interval: Interval,
         now: Moment,
     ) {
-        let known = self.reader.get(uid);
+        let known = self.out.reader.get(uid);
         if known.status.container(&status.id).is_none() {
             return;
         }
@@ -274,9 +280,9 @@ impl Engine {
             return;
         };
         self.inspector.note_exit(uid, &status);
-        if let Some(status) = self.cache.set_container(uid, status) {
+        if let Some(status) = self.out.cache.set_container(uid, status) {
             if let Some(reported) = &commit.after {
-                self.cache.keep_reported(uid, reported);
+                self.out.cache.keep_reported(uid, reported);
             }
             self.unobserved.doubts.exited(&status, now.instant);
             self.publish_commit(&commit, Some(&status), None, now);
@@ -313,7 +319,7 @@ impl Engine {
         now: Moment,
     ) {
         let changed = commit.begun.min(differed.unwrap_or(commit.begun));
-        let is_first_pass = self.passes.completed() == 0;
+        let is_first_pass = self.reporting.passes.completed() == 0;
         for event in events_of(commit, status, now.wall, is_first_pass) {
             self.expect_hint(&event, commit.since, changed, now.instant);
             let announced = commit.hint.as_ref().and_then(|hint| hint.announced);
@@ -333,7 +339,9 @@ impl Engine {
         now: Instant,
     ) {
         let listed = self.relister.good_before(changed);
-        if let (Some(trust), Some(id), Some(listed)) = (self.streaming.trust(), &event.id, listed) {
+        if let (Some(trust), Some(id), Some(listed)) =
+            (self.sources.streaming.trust(), &event.id, listed)
+        {
             trust.on_change(id, inspected, listed, now);
         }
     }
@@ -341,7 +349,7 @@ impl Engine {
     /// Watches the running containers of an inspected pod, and stops watching the changed ones.
     fn watch_processes(&mut self, commit: &Commit, status: Option<&PodStatus>) {
         for change in &commit.changes {
-            if self.processes.forget(&change.id) {
+            if self.sources.processes.forget(&change.id) {
                 self.act(Action::Unwatch(change.id.clone()));
             }
         }
@@ -349,7 +357,8 @@ impl Engine {
             return;
         };
         for container in running(status) {
-            self.processes
+            self.sources
+                .processes
                 .watch(&container.id, &container.name, &status.pod());
         }
     }

@@ -19,12 +19,12 @@ impl Engine {
         let ages = self.ages(instant);
         self.relister.note_unavailable_lists(ages);
         let mut dead = BTreeMap::<PodUid, BTreeSet<Id>>::new();
-        for Failing { id, pod, .. } in self.processes.contradictions(instant) {
+        for Failing { id, pod, .. } in self.sources.processes.contradictions(instant) {
             if let Some(pod) = pod {
                 dead.entry(pod.uid).or_default().insert(id);
             }
         }
-        self.cache.set_dead(dead, instant);
+        self.out.cache.set_dead(dead, instant);
         let mut failing: Vec<Failing> = self.failing(instant).collect();
         let overdue = self.relister.is_overdue(ages);
         let unresponsive_since = self.ledger.unresponsive_since();
@@ -71,13 +71,13 @@ impl Engine {
         let unobserved: BTreeSet<&PodUid> =
             unobserved.filter(|uid| !reported.contains(*uid)).collect();
         let failed = |uid: &PodUid| !reported.contains(uid) && !unobserved.contains(uid);
-        let uninspected = unobserved.len() + self.reader.count_failed(failed);
+        let uninspected = unobserved.len() + self.out.reader.count_failed(failed);
         let kubelet_waits = self.kubelet_waits(&stuck, instant);
         let blind = self.unseen_parts(ages);
-        self.cache.set_blind(!blind.is_empty());
-        self.coverage = Coverage {
-            started: self.coverage.started,
-            last_pass: self.passes.last(),
+        self.out.cache.set_blind(!blind.is_empty());
+        self.reporting.coverage = Coverage {
+            started: self.reporting.coverage.started,
+            last_pass: self.reporting.passes.last(),
             stuck,
             failing,
             waiting_for_room: waiting_for_room.len(),

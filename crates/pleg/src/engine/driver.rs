@@ -171,7 +171,7 @@ impl<R: Runtime> Driver<R> {
 
     /// Until when subscriptions and status requests are held.
     fn held_until(&self) -> Option<Instant> {
-        let until = self.engine.settling.held_until()?;
+        let until = self.engine.reporting.settling.held_until()?;
         Some(until.min(self.held_since + STATUS_HELD_FOR))
     }
 
@@ -230,7 +230,10 @@ impl<R: Runtime> Driver<R> {
         match command {
             Command::Subscribe(lifeline, answer) => {
                 let now = self.now();
-                let (cache, first) = (self.engine.reader.clone(), self.engine.first_records(now));
+                let (cache, first) = (
+                    self.engine.out.reader.clone(),
+                    self.engine.first_records(now),
+                );
                 let clock = self.environment.clock.clone();
                 let subscription = self.subscribers.subscribe(lifeline, cache, first, clock);
                 let _ = answer.send(subscription);

@@ -21,7 +21,7 @@ impl Engine {
         } = announced;
         let latency = created_at.map(|created| now.wall.since(created));
         self.measure(Measurement::StreamEvent(latency));
-        self.streaming.announced(&id, now.instant);
+        self.sources.streaming.announced(&id, now.instant);
         let (pod, named) = match sandbox {
             None => (None, Vec::new()),
             Some(AnnouncedSandbox { id: sandbox, pod }) => {
@@ -35,7 +35,7 @@ impl Engine {
         };
         // No call is made before its pod is known.
         let cost = pod.as_ref().map_or(1, |pod| self.cost_of(pod));
-        if !self.hint_budget.take(cost, now.instant) {
+        if !self.sources.hint_budget.take(cost, now.instant) {
             // While lists are not answered, the next sweep requests it.
             self.sweeper.remember(id, now.instant);
             self.on_flooded(now);
@@ -43,7 +43,7 @@ impl Engine {
         }
         let pod = pod.or_else(|| {
             let pod = self.records.pod_of(&id)?;
-            self.hint_budget.spend(self.cost_of(&pod));
+            self.sources.hint_budget.spend(self.cost_of(&pod));
             Some(pod)
         });
         // Its pod is unknown: a list shows it, or the next sweep requests the id.
@@ -87,7 +87,7 @@ impl Engine {
     }
 
     pub(super) fn stream_opened(&mut self, now: Moment) {
-        if self.streaming.mark_open() {
+        if self.sources.streaming.mark_open() {
             self.measure(Measurement::StreamOpened);
             // Changes before this moment were not announced.
             self.relister.request(now.instant);
@@ -96,14 +96,14 @@ impl Engine {
 
     pub(super) fn on_stream_ended(&mut self, result: Result<(), CallError>, now: Moment) {
         self.measure(Measurement::StreamFailed);
-        let was_live = self.streaming.ended(&result, now.instant);
+        let was_live = self.sources.streaming.ended(&result, now.instant);
         let why = match result {
             Ok(()) => "the runtime ended it".to_owned(),
             Err(error) => error.to_string(),
         };
-        if self.streaming.is_unsupported() && self.config.mode == Mode::Evented {
+        if self.sources.streaming.is_unsupported() && self.config.mode == Mode::Evented {
             tracing::warn!("the runtime has no event stream, so pods are relisted: {why}");
-        } else if let Some(time) = self.streaming.withheld_for(now.instant) {
+        } else if let Some(time) = self.sources.streaming.withheld_for(now.instant) {
             tracing::warn!(
                 "the connection to the runtime was lost again soon after the event stream was opened: it \
                  is opened again after {} s, and pods are relisted meanwhile: {why}",
@@ -120,7 +120,7 @@ impl Engine {
     /// Lists become rare again only after the stream has announced changes anew, and the next relist
     /// is soon.
     pub(super) fn distrust_stream(&mut self, now: Moment) {
-        if let Some(trust) = self.streaming.trust() {
+        if let Some(trust) = self.sources.streaming.trust() {
             trust.reset();
             self.hurry(now);
         }

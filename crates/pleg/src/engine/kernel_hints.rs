@@ -20,13 +20,13 @@ impl Engine {
     pub(super) fn on_birth(&mut self, birth: Birth, now: Moment) {
         match birth {
             Birth::Watched => {
-                self.births.on_watched(Ok(()));
+                self.sources.births.on_watched(Ok(()));
                 // Changes before this moment were not reported.
                 self.relister.request(now.instant);
             }
             Birth::Unwatched(why) => {
                 tracing::info!("births of containers are not watched: {why}");
-                if self.births.on_watched(Err(why)) {
+                if self.sources.births.on_watched(Err(why)) {
                     self.hurry(now);
                 }
             }
@@ -38,23 +38,24 @@ impl Engine {
 
     /// The process of a container ended. Without it, one that the runtime does not list is gone.
     pub(super) fn on_death(&mut self, id: &Id, now: Moment) {
-        if let Some(uid) = self.processes.on_death(id, now.instant) {
+        if let Some(uid) = self.sources.processes.on_death(id, now.instant) {
             self.records.retry(&uid);
             self.take_step(&uid, now);
         }
     }
 
     fn follow(&mut self, id: Id, change: Change, now: Moment) {
-        let is_known = is_known(&self.records, &self.processes, &id, change);
-        if !is_known && !self.births.follow(id, change, now.instant) {
+        let is_known = is_known(&self.records, &self.sources.processes, &id, change);
+        if !is_known && !self.sources.births.follow(id, change, now.instant) {
             self.list_soon(now);
         }
     }
 
     /// Stops following ids whose change the stream or a list has shown meanwhile.
     pub(super) fn drop_known_births(&mut self, now: Instant) {
-        let (records, processes) = (&self.records, &self.processes);
-        self.births
+        let (records, processes) = (&self.records, &self.sources.processes);
+        self.sources
+            .births
             .drop_finished(|id, change| is_known(records, processes, id, change), now);
     }
 
@@ -68,7 +69,7 @@ impl Engine {
         S: Status<Listed: Row<State: Into<State>>>,
     {
         let state = answer.as_ref().map(|status| status.state().into());
-        let is_shown = self.births.on_status(request, state, now.instant);
+        let is_shown = self.sources.births.on_status(request, state, now.instant);
         let Some(status) = answer.ok().filter(|_| is_shown) else {
             return;
         };
@@ -93,12 +94,13 @@ impl Engine {
     }
 
     pub(super) fn on_opened(&mut self, id: &Id, opened: Result<(), Unwatched>, now: Moment) {
-        self.processes.on_opened(id, opened, now.instant);
+        self.sources.processes.on_opened(id, opened, now.instant);
         self.hurry_if_unwatched(id, now);
     }
 
     pub(super) fn on_pid(&mut self, id: Id, answer: Result<Option<u32>, CallError>, now: Moment) {
-        let Some(ToOpen { pid, restarted }) = self.processes.on_pid(&id, answer, now.instant)
+        let Some(ToOpen { pid, restarted }) =
+            self.sources.processes.on_pid(&id, answer, now.instant)
         else {
             return self.hurry_if_unwatched(&id, now);
         };
@@ -111,7 +113,7 @@ impl Engine {
 
     /// Without a watched process, only lists show the exit.
     fn hurry_if_unwatched(&mut self, id: &Id, now: Moment) {
-        if self.processes.is_refused(id) {
+        if self.sources.processes.is_refused(id) {
             self.hurry(now);
         }
     }

@@ -85,7 +85,7 @@ impl Engine {
                 tracing::debug!("the runtime is {version}");
                 if self.relister.version_known(version, now.instant) {
                     self.sweeper.runtime_changed();
-                    self.streaming.runtime_answered(now.instant);
+                    self.sources.streaming.runtime_answered(now.instant);
                 }
             }
             Err(
@@ -117,7 +117,9 @@ impl Engine {
         }
         self.records.observe(snapshot, now.instant, Source::Relist);
         for id in self.dead_and_listed_running() {
-            self.processes.on_reported_running(&id, begun.instant);
+            self.sources
+                .processes
+                .on_reported_running(&id, begun.instant);
         }
         self.forget_removed();
         // A pod whose call failed in a sweep is inspected again, although the lists show it
@@ -140,7 +142,7 @@ impl Engine {
         self.review_suspects(&pending);
         // The list and the status of these pods contradict each other, and the next status decides.
         pending.extend(self.unobserved.doubts.needing_lists().cloned());
-        self.cache.confirm(Confirmation {
+        self.out.cache.confirm(Confirmation {
             begun,
             pending,
             unseen: BTreeSet::new(),
@@ -154,7 +156,7 @@ impl Engine {
         };
         self.begin_pass(basis, now);
         if !self.relister.are_late()
-            && let Some(trust) = self.streaming.trust()
+            && let Some(trust) = self.sources.streaming.trust()
         {
             trust.on_relist();
         }
@@ -162,7 +164,7 @@ impl Engine {
 
     /// The containers that are listed as running although their process has ended.
     fn dead_and_listed_running(&self) -> Vec<Id> {
-        let dead = self.processes.dead().filter(|(id, pod)| {
+        let dead = self.sources.processes.dead().filter(|(id, pod)| {
             let listed = self.records.listed_as(&pod.uid);
             let mut rows = listed.into_iter().flat_map(|listed| &listed.containers);
             rows.any(|row| row.id == **id && row.state == ContainerState::Running)

@@ -23,7 +23,7 @@ impl Engine {
     pub(super) fn begin_pass(&mut self, basis: Basis, now: Moment) {
         let (ledger, records, inspector) = (&self.ledger, &self.records, &self.inspector);
         let (overdue_pods, failures) = (&self.unobserved.overdue_pods, &self.unobserved.failures);
-        self.passes.begin(basis, now.instant, || {
+        self.reporting.passes.begin(basis, now.instant, || {
             // The pass does not wait for pods that are reported already.
             let mut reported: BTreeSet<PodUid> = inspector.waiting_for_room().cloned().collect();
             reported.extend(overdue_pods.keys().cloned());
@@ -45,11 +45,11 @@ impl Engine {
     }
 
     pub(super) fn complete_pass(&mut self, now: Moment) {
-        if !self.passes.is_over() {
+        if !self.reporting.passes.is_over() {
             return;
         }
         let observed = self.observed_as_of(now);
-        let Some(completed) = self.passes.complete(now.instant, observed) else {
+        let Some(completed) = self.reporting.passes.complete(now.instant, observed) else {
             tracing::debug!("the pass observed no pod");
             return self.hurry(now);
         };
@@ -87,7 +87,7 @@ impl Engine {
     /// When pods were last observed without lists, if no pass by later lists has completed since.
     fn needs_lists_since(&self) -> Option<Instant> {
         let outdated = self.relister.outdated_since();
-        self.passes.swept_since_lists().max(outdated)
+        self.reporting.passes.swept_since_lists().max(outdated)
     }
 
     /// Ends the pass if it is over, updates coverage and reports health if it has changed. Then it
@@ -95,7 +95,7 @@ impl Engine {
     /// changes all the time one pass follows the other.
     pub(super) fn review(&mut self, now: Moment) {
         self.review_once(now);
-        if let Some(next) = self.passes.take_next() {
+        if let Some(next) = self.reporting.passes.take_next() {
             self.begin_pass(next, now);
             self.review_once(now);
         }
@@ -103,8 +103,8 @@ impl Engine {
 
     fn review_once(&mut self, now: Moment) {
         self.complete_pass(now);
-        let as_of = self.passes.last().map(|pass| pass.begun.instant);
-        if !self.settling.is_over(as_of, now.instant) {
+        let as_of = self.reporting.passes.last().map(|pass| pass.begun.instant);
+        if !self.reporting.settling.is_over(as_of, now.instant) {
             return;
         }
         self.give_up_pods_without_room(now);
@@ -114,14 +114,14 @@ impl Engine {
         self.request_needed_lists(now.instant);
         self.update_coverage(now);
         let mut overdue_pods = self.unobserved.overdue_pods.keys();
-        let is_settling = self.passes.is_open()
+        let is_settling = self.reporting.passes.is_open()
             || self.relister.is_catching_up()
-            || self.coverage.uninspected > 0
+            || self.reporting.coverage.uninspected > 0
             || overdue_pods.any(|uid| self.unobserved.differing.since(uid).is_some());
         let progress = ObservationProgress {
             is_settled: !is_settling,
             has_unobserved: self.unobserved_by_last_pass().next().is_some(),
-            needs_pass: self.passes.needs_pass() || self.relister.outdated().any(),
+            needs_pass: self.reporting.passes.needs_pass() || self.relister.outdated().any(),
             needs_lists: self.needs_lists_since().is_some(),
             answered: self.ledger.last_answer_of_pods(),
             has_stalled: self
@@ -129,7 +129,10 @@ impl Engine {
                 .unresponsive_since()
                 .is_some_and(|since| now.instant >= since + SUSPECT_AFTER),
         };
-        let report = self.reporter.review(&self.coverage, progress, now);
+        let report = self
+            .reporting
+            .reporter
+            .review(&self.reporting.coverage, progress, now);
         if let Some(report) = report {
             self.publish(Record::Health(report));
         }
@@ -143,9 +146,9 @@ impl Engine {
         };
         if let Some(known) = pods_known {
             let as_of = begun.back_at(known.min(begun.instant));
-            let last = self.last_inspected.take();
+            let last = self.reporting.last_inspected.take();
             let newer = last.filter(|last| last.instant > as_of.instant);
-            self.last_inspected = Some(newer.unwrap_or(as_of));
+            self.reporting.last_inspected = Some(newer.unwrap_or(as_of));
         }
     }
 

@@ -84,42 +84,53 @@ pub(crate) enum Action {
 /// The whole state of the engine.
 pub(crate) struct Engine {
     pub(super) config: Config,
-    pub(super) endpoint: Arc<str>,
-
-    // Calls.
     /// The outstanding calls, and what their answers show about the runtime.
     pub(super) ledger: Ledger,
     /// Calls that may crash the runtime.
     pub(super) quarantine: Quarantine,
-    pub(super) costs: CallCosts,
     pub(super) relister: Relister,
     pub(super) sweeper: Sweeper,
     pub(super) inspector: Inspector,
-    /// When `Version` was last sent as a heartbeat.
-    pub(super) last_heartbeat: Instant,
-    /// The pod of the last witness: the next one is of another pod.
-    pub(super) last_witness: Option<PodUid>,
+    pub(super) sources: Sources,
+    pub(super) probes: Probes,
+    pub(super) records: Records,
+    pub(super) unobserved: Unobserved,
+    pub(super) reporting: Reporting,
+    pub(super) out: Outputs,
+}
 
-    // Hints.
+/// The sources of hints, and how many inspections hints may cause.
+pub(super) struct Sources {
     pub(super) processes: Processes,
     pub(super) births: Births,
     pub(super) streaming: Streaming,
     pub(super) hint_budget: HintBudget,
+}
 
-    // What is known of the pods, and as of when.
-    pub(super) records: Records,
-    pub(super) unobserved: Unobserved,
+/// The calls that are made only to learn whether the runtime answers.
+pub(super) struct Probes {
+    /// When `Version` was last sent as a heartbeat.
+    pub(super) last_heartbeat: Instant,
+    /// The pod of the last witness: the next one is of another pod.
+    pub(super) last_witness: Option<PodUid>,
+}
+
+/// What is reported about the node, and as of when.
+pub(super) struct Reporting {
     pub(super) passes: Passes,
     /// As of when a pod was last inspected successfully and all pods were known.
     pub(super) last_inspected: Option<Moment>,
     pub(super) coverage: Coverage,
     pub(super) settling: Settling,
     pub(super) reporter: Reporter,
+    pub(super) costs: CallCosts,
+}
 
-    /// The cache, whose only writer is the engine.
+/// The cache, whose only writer is the engine, and the actions of the current step.
+pub(super) struct Outputs {
+    pub(super) endpoint: Arc<str>,
     pub(super) cache: CacheWriter,
     pub(super) reader: Cache,
-    /// The actions of the current step.
     pub(super) actions: Vec<Action>,
 }
 
@@ -133,29 +144,37 @@ impl Engine {
     ) -> Self {
         let started = now.instant;
         Self {
-            endpoint,
             ledger: Ledger::new(config.places(), started),
             quarantine: Quarantine::default(),
-            costs: CallCosts::default(),
             relister: Relister::new(&config, started),
             sweeper: Sweeper::new(config.relist_period, started),
             inspector: Inspector::new(config.max_inspections, config.calls_per_pod),
-            last_heartbeat: started,
-            last_witness: None,
-            processes: Processes::new(watches_processes),
-            births: Births::default(),
-            streaming: Streaming::new(config.mode, started),
-            hint_budget: HintBudget::new(started),
+            sources: Sources {
+                processes: Processes::new(watches_processes),
+                births: Births::default(),
+                streaming: Streaming::new(config.mode, started),
+                hint_budget: HintBudget::new(started),
+            },
+            probes: Probes {
+                last_heartbeat: started,
+                last_witness: None,
+            },
             records: Records::default(),
             unobserved: Unobserved::default(),
-            passes: Passes::default(),
-            last_inspected: None,
-            coverage: Coverage::none(started),
-            settling: Settling::default(),
-            reporter: Reporter::new(config.relist_threshold, now),
-            cache,
-            reader,
-            actions: Vec::new(),
+            reporting: Reporting {
+                passes: Passes::default(),
+                last_inspected: None,
+                coverage: Coverage::none(started),
+                settling: Settling::default(),
+                reporter: Reporter::new(config.relist_threshold, now),
+                costs: CallCosts::default(),
+            },
+            out: Outputs {
+                endpoint,
+                cache,
+                reader,
+                actions: Vec::new(),
+            },
             config,
         }
     }
@@ -174,7 +193,7 @@ impl Engine {
     /// during a long step of this process.
     pub(crate) fn begin_settling(&mut self, now: Instant) {
         let limit = self.relister.overdue_after();
-        self.settling.begin(limit, now);
+        self.reporting.settling.begin(limit, now);
     }
 
     /// Takes in all inputs that wait, does what is due, and returns the actions to perform. What is due is
@@ -188,7 +207,7 @@ impl Engine {
             self.on_input(input, now);
         }
         self.run_due(now);
-        std::mem::take(&mut self.actions)
+        std::mem::take(&mut self.out.actions)
     }
 
     fn on_input(&mut self, input: Input, now: Moment) {
@@ -219,7 +238,7 @@ impl Engine {
             self.act(Action::ReadHostIds);
         }
         self.drive_stream(now);
-        for (id, pid) in self.processes.advance(instant) {
+        for (id, pid) in self.sources.processes.advance(instant) {
             self.act(Action::Watch { id, pid });
         }
         self.drop_known_births(instant);
@@ -246,7 +265,14 @@ impl Engine {
         let is_rare = self.period() > self.config.relist_period;
         let is_suspect = is_rare && self.ledger.has_suspect_status(now.instant);
         // A runtime that contradicts the kernel may have missed other changes too.
-        if is_suspect || self.processes.contradictions(now.instant).next().is_some() {
+        if is_suspect
+            || self
+                .sources
+                .processes
+                .contradictions(now.instant)
+                .next()
+                .is_some()
+        {
             self.hurry(now);
         }
         let limit = self
@@ -283,7 +309,7 @@ impl Engine {
         if self.relister.runtime().is_none() {
             return;
         }
-        match self.streaming.advance(now.instant) {
+        match self.sources.streaming.advance(now.instant) {
             Due::Nothing => {}
             Due::Open => self.act(Action::ReadStream),
             Due::Opened => self.stream_opened(now),
@@ -311,10 +337,10 @@ impl Engine {
         let unresponsive_since = self.ledger.unresponsive_since();
         // What is due at such a time and was not possible then waits for an input.
         let due_once = [
-            (!sent.is_empty()).then(|| self.last_heartbeat + SUSPECT_AFTER),
+            (!sent.is_empty()).then(|| self.probes.last_heartbeat + SUSPECT_AFTER),
             unresponsive_since.map(|since| since + self.unresponsive_after()),
             self.quiet_until(),
-            self.passes.waited_at(INSPECTION_OVERDUE_AFTER),
+            self.reporting.passes.waited_at(INSPECTION_OVERDUE_AFTER),
             self.quarantine.alarm(),
         ];
         let due_once = steps.chain(due_once.into_iter().flatten());
@@ -327,15 +353,15 @@ impl Engine {
                 .alarm(&self.ledger)
                 .filter(|_| self.missing(now).any()),
             // No stream is opened before the first answer to `Version`.
-            self.streaming.alarm().filter(|_| has_version),
+            self.sources.streaming.alarm().filter(|_| has_version),
             self.inspector.alarm(now),
             self.unobserved.differing.next_at(INSPECTIONS_FAIL, now),
-            self.processes.alarm(now),
-            self.births.alarm(now),
+            self.sources.processes.alarm(now),
+            self.sources.births.alarm(now),
             self.ledger.alarm(now),
             self.unobserved.doubts.alarm(),
-            self.settling.alarm(),
-            self.reporter.alarm(&self.coverage, now),
+            self.reporting.settling.alarm(),
+            self.reporting.reporter.alarm(&self.reporting.coverage, now),
         ]
         .into_iter()
         .flatten()

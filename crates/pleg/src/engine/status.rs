@@ -20,38 +20,49 @@ impl Engine {
     /// pass is complete, the rest of the pods follows as it is found.
     pub(crate) fn first_records(&self, now: Moment) -> Vec<Record> {
         let mut then = Vec::new();
-        let synced = self.passes.completed() > 0;
+        let synced = self.reporting.passes.completed() > 0;
         if synced {
             then.push(self.synced(now));
         }
         // A node with a problem from the beginning reports it before the first pass.
-        if synced || self.reporter.has_problem(&self.coverage) {
-            let health = self.reporter.report(&self.coverage, now);
+        if synced
+            || self
+                .reporting
+                .reporter
+                .has_problem(&self.reporting.coverage)
+        {
+            let health = self
+                .reporting
+                .reporter
+                .report(&self.reporting.coverage, now);
             then.push(Record::Health(health));
         }
         then
     }
 
     pub(crate) fn status(&self, now: Moment, clock: &RunClock) -> StatusReport {
-        let health = self.reporter.report(&self.coverage, now);
+        let health = self
+            .reporting
+            .reporter
+            .report(&self.reporting.coverage, now);
         let counts = Counts::of(self.records.listed().map(AsRef::as_ref));
         let containers = ContainerState::ALL.iter();
-        let pass = self.passes.last();
+        let pass = self.reporting.passes.last();
         let age = |since: Instant| now.instant.duration_since(since).as_secs_f64();
         StatusReport {
-            kubelet_view: kubelet_view(now.instant, &self.coverage, clock),
+            kubelet_view: kubelet_view(now.instant, &self.reporting.coverage, clock),
             relist: RelistStatus {
-                mode: match self.streaming.is_live() {
+                mode: match self.sources.streaming.is_live() {
                     true => "evented".to_owned(),
                     false => "generic".to_owned(),
                 },
-                count: self.passes.completed(),
+                count: self.reporting.passes.completed(),
                 period_seconds: self.period().as_secs_f64(),
                 last_duration_seconds: pass.map(|pass| pass.took.as_secs_f64()),
                 last_kind: pass.map(|pass| pass.kind),
                 last_failure: self.relister.failure().cloned(),
                 sweeping: self.sweeper.is_sweeping(),
-                progress: self.passes.progress().map(|progress| Progress {
+                progress: self.reporting.passes.progress().map(|progress| Progress {
                     seen: progress.observed,
                     of: progress.awaited,
                 }),
@@ -59,7 +70,7 @@ impl Engine {
             health: HealthStatus {
                 state: health.state,
                 reason: health.reason,
-                since: self.reporter.since().wall,
+                since: self.reporting.reporter.since().wall,
                 message: health.message,
                 last_seen: pass.map(|pass| pass.begun.wall),
                 age_seconds: pass.map(|pass| {
@@ -82,16 +93,16 @@ impl Engine {
                     age_seconds: age(call.since),
                 })
                 .collect(),
-            costs: self.costs.report(now.instant),
-            stream: self.streaming.status(),
-            kernel: self.processes.status(
+            costs: self.reporting.costs.report(now.instant),
+            stream: self.sources.streaming.status(),
+            kernel: self.sources.processes.status(
                 self.quarantine.admits_pids(now.instant),
-                self.births.status(),
+                self.sources.births.status(),
             ),
             guard: GuardStatus::default(),
             finding: None,
             warnings: Vec::new(),
-            runtime: RuntimeStatus::new(self.endpoint.clone(), self.relister.runtime()),
+            runtime: RuntimeStatus::new(self.out.endpoint.clone(), self.relister.runtime()),
             pods: counts.pods,
             containers: containers
                 .map(|state| (state.as_str().to_owned(), counts.containers(*state)))
@@ -104,14 +115,15 @@ impl Engine {
         // Health must be able to distinguish a stall from a pause.
         let ceiling = self.config.relist_ceiling;
         let ceiling = ceiling.min(self.config.relist_threshold / 4);
-        self.streaming
+        self.sources
+            .streaming
             .period(self.config.relist_period, ceiling, self.is_all_watched())
     }
 
     /// Whether each birth and exit is reported, so that lists only check what is known.
     fn is_all_watched(&self) -> bool {
-        self.births.are_watched()
-            && self.processes.are_all_watched()
+        self.sources.births.are_watched()
+            && self.sources.processes.are_all_watched()
             && self.stuck_status_calls().next().is_none()
             && self.unobserved.failures.iter().next().is_none()
     }

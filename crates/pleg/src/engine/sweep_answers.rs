@@ -163,7 +163,7 @@ impl Engine {
         unobserved.extend(self.stuck_pods());
         let mut pending = self.pending();
         pending.extend(unobserved.iter().cloned());
-        self.cache.confirm(Confirmation {
+        self.out.cache.confirm(Confirmation {
             begun: swept.begun,
             pending,
             unseen: unobserved,

@@ -48,7 +48,7 @@ pub(super) struct Unobserved {
 impl Engine {
     /// What fails: calls, and statuses that the kernel or the runtime's list contradicts.
     pub(super) fn failing(&self, now: Instant) -> impl Iterator<Item = Failing> {
-        let (processes, doubts) = (&self.processes, &self.unobserved.doubts);
+        let (processes, doubts) = (&self.sources.processes, &self.unobserved.doubts);
         let calls = self.unobserved.failures.iter().cloned();
         let by_kernel = processes.contradictions(now).chain(processes.unlisted(now));
         calls.chain(by_kernel).chain(doubts.failing())
@@ -60,14 +60,14 @@ impl Engine {
         let failing = failing.filter_map(|failing| Some(failing.pod?.uid));
         // Before the first completed pass nothing has confirmed what a list shows.
         let undecided = self.unobserved.doubts.needing_lists();
-        let undecided = undecided.filter(|_| self.passes.completed() == 0);
+        let undecided = undecided.filter(|_| self.reporting.passes.completed() == 0);
         let others = self.inspector.waiting_for_room().chain(undecided);
         failing.chain(others.cloned()).collect()
     }
 
     /// The pods that are unobserved as of the last pass.
     pub(super) fn unobserved_by_last_pass(&self) -> impl Iterator<Item = &PodUid> {
-        let as_of = self.passes.last().map(|pass| pass.begun.instant);
+        let as_of = self.reporting.passes.last().map(|pass| pass.begun.instant);
         let pods = self.unobserved.differing.unobserved_since(as_of);
         pods.map(|(uid, _)| uid)
     }
@@ -76,13 +76,13 @@ impl Engine {
     /// inspection takes, and those of which a process has ended. While a pass is missing, all pods that
     /// differ.
     pub(super) fn unobserved_for_long(&self, now: Instant) -> impl Iterator<Item = &PodUid> {
-        let since = match self.passes.needs_pass() {
+        let since = match self.reporting.passes.needs_pass() {
             true => Some(now),
             false => now.checked_sub(SETTLED_AFTER),
         };
         let overdue = self.unobserved.differing.unobserved_since(since);
         // The runtime does not report these exits yet.
-        let dead = self.processes.dead().map(|(_, pod)| &pod.uid);
+        let dead = self.sources.processes.dead().map(|(_, pod)| &pod.uid);
         self.unobserved_by_last_pass()
             .chain(overdue.map(|(uid, _)| uid))
             .chain(dead)
@@ -92,7 +92,7 @@ impl Engine {
     pub(super) fn pending(&self) -> BTreeSet<PodUid> {
         let mut pending = self.records.pending();
         pending.extend(self.records.gone_and_listed().iter().cloned());
-        let contradicted = self.processes.dead();
+        let contradicted = self.sources.processes.dead();
         pending.extend(contradicted.map(|(_, pod)| pod.uid.clone()));
         pending
     }
@@ -104,18 +104,18 @@ impl Engine {
             // Only a list of sandboxes shows that there are no pods: a sweep requests only what is
             // known.
             let unseen = self.unseen_lists(now.instant);
-            let is_list = self.passes.kind() == Some(PassKind::List);
+            let is_list = self.reporting.passes.kind() == Some(PassKind::List);
             return (is_list || !unseen.sandboxes).then_some(now);
         }
         // A pod that was never inspected, or that only an event has named, was not observed. The
         // first pass must observe a pod of its own lists: a newer pod does not count.
-        let is_first = self.passes.completed() == 0;
-        if is_first && self.passes.has_given_up_all() {
+        let is_first = self.reporting.passes.completed() == 0;
+        if is_first && self.reporting.passes.has_given_up_all() {
             return None;
         }
         let mut unobserved = self.unobserved_unless_stuck(now.instant);
         // A list shows the current state of a pod whose call is stuck, unless the pod differs.
-        let pending = match self.passes.kind() {
+        let pending = match self.reporting.passes.kind() {
             Some(PassKind::List) => Some(self.pending()),
             _ => None,
         };
@@ -125,10 +125,10 @@ impl Engine {
         if committed.any(|pod| !unobserved.contains(&pod.pod.uid)) {
             return Some(now);
         }
-        let last = self.passes.last()?.begun.instant;
+        let last = self.reporting.passes.last()?.begun.instant;
         let mut failures = self.unobserved.failures.iter();
         let is_slow = failures.any(|failing| failing.error.is_slowness());
-        let newest = self.last_inspected.filter(|_| is_slow);
+        let newest = self.reporting.last_inspected.filter(|_| is_slow);
         newest.filter(|as_of| as_of.instant > last)
     }
 
@@ -204,8 +204,8 @@ impl Engine {
         let limit = self.config.status_overdue;
         for uid in self.inspector.newly_waiting_for_room(now.instant, limit) {
             let error = InspectError::NotSent;
-            self.cache.set_error(&uid, error, now.instant);
-            self.passes.give_up(&uid);
+            self.out.cache.set_error(&uid, error, now.instant);
+            self.reporting.passes.give_up(&uid);
         }
     }
 
@@ -228,7 +228,7 @@ impl Engine {
                 let overdue = overdue.entry(pod.uid.clone());
                 overdue.or_insert(InspectError::Overdue { call, id });
             }
-            let mut reported = self.coverage.stuck.iter().map(|call| &call.about);
+            let mut reported = self.reporting.coverage.stuck.iter().map(|call| &call.about);
             let is_it = |about: &About| {
                 let uid = about.pod.as_ref().map(|pod| &pod.uid);
                 (about.call, &about.id, uid) == (key.0, &key.1, Some(&pod.uid))
@@ -237,13 +237,13 @@ impl Engine {
                 newly_stuck.push(pod.uid);
             }
         }
-        self.cache.set_overdue(overdue, now.instant);
+        self.out.cache.set_overdue(overdue, now.instant);
         if !newly_stuck.is_empty() {
             self.distrust_stream(now);
         }
         for uid in newly_stuck {
             self.unobserved.failures.replace_by_other_call(&uid);
-            self.passes.give_up(&uid);
+            self.reporting.passes.give_up(&uid);
         }
     }
 
@@ -257,7 +257,7 @@ impl Engine {
             .retain(|_, reported_at| instant < *reported_at + RELAPSE_WITHIN);
         let limit = instant.checked_sub(INSPECTION_OVERDUE_AFTER);
         let active = self.inspector.active();
-        let overdue = active.filter(|uid| self.passes.has_awaited(uid, limit));
+        let overdue = active.filter(|uid| self.reporting.passes.has_awaited(uid, limit));
         for uid in overdue.cloned().collect::<Vec<_>>() {
             self.note_overdue(&uid, now);
             self.unobserved.overdue_pods.insert(uid, instant);
@@ -320,8 +320,8 @@ impl Engine {
     pub(super) fn note_failing(&mut self, failing: Failing, now: Instant) {
         if let Some(pod) = &failing.pod {
             let error = failing.error.clone();
-            self.cache.set_error(&pod.uid, error, failing.since);
-            self.passes.give_up(&pod.uid);
+            self.out.cache.set_error(&pod.uid, error, failing.since);
+            self.reporting.passes.give_up(&pod.uid);
         }
         self.unobserved.failures.note(failing, now);
     }
@@ -357,7 +357,7 @@ impl Engine {
         now: Moment,
     ) {
         if self.is_call_reported(uid) {
-            self.passes.give_up(uid);
+            self.reporting.passes.give_up(uid);
         } else if let Some(failing) = self.failing_pod(uid, error, now.instant, unobserved_since) {
             self.note_failing(failing, now.instant);
         }

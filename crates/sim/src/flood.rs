@@ -25,7 +25,7 @@ impl Sim {
     pub fn flood(&self, flood: Flood, events: usize) {
         let changes: Vec<Change> = match flood {
             Flood::UnknownIds | Flood::UnknownPods => {
-                let first = self.events().count_flood(events);
+                let first = self.events().reserve_numbers(events);
                 let unknown = |number| self.unknown(number);
                 (first..first + events).map(unknown).collect()
             }

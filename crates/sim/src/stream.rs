@@ -14,13 +14,14 @@ use std::collections::{BTreeMap, VecDeque};
 
 use futures_util::Stream;
 use pleg::model::id::PodRef;
+use pleg::model::listed::ContainerState;
 use pleg::model::wall_time::WallTime;
 use pleg::runtime::{Announced, AnnouncedSandbox, CallError};
 use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 use tokio::time::{Instant, sleep_until};
 
-use crate::changes::{Change, Published};
+use crate::changes::{Change, Published, State};
 use crate::stream_faults::StreamFaults;
 
 /// The capacity of a reader's queue: some 10,000 containers can start and end at once.
@@ -47,7 +48,7 @@ pub enum Serving {
 pub(crate) struct StreamEvent {
     pub(crate) change: Change,
     pub(crate) created_at: WallTime,
-    /// Whether it holds the sandbox and its status.
+    /// Whether the event that is sent includes the sandbox and its status.
     pub(crate) with_status: bool,
 }
 
@@ -76,8 +77,8 @@ pub(crate) struct EventSource {
 }
 
 impl EventSource {
-    /// Counts events with unknown ids, and returns the number of the first.
-    pub(crate) fn count_flood(&mut self, events: usize) -> usize {
+    /// Reserves numbers for this many events with unknown ids, and returns the first one.
+    pub(crate) fn reserve_numbers(&mut self, events: usize) -> usize {
         self.flooded += events;
         self.flooded - events
     }
@@ -109,8 +110,8 @@ impl EventSource {
         }
     }
 
-    /// Sends an event that belongs to no change.
-    pub(crate) fn inject(&mut self, event: Announced, created_at: WallTime) {
+    /// Sends an event that belongs to no change. Its time is `now` unless it has one.
+    pub(crate) fn inject(&mut self, event: Announced, now: WallTime) {
         let with_status = event.sandbox.is_some();
         let nowhere = || AnnouncedSandbox {
             id: "".into(),
@@ -123,11 +124,11 @@ impl EventSource {
         let change = Change {
             id: event.id,
             before: None,
-            after: None,
+            after: (!event.is_removal).then_some(State::Container(ContainerState::Running)),
             sandbox: event.sandbox.unwrap_or_else(nowhere),
             pod: None,
         };
-        self.send_unfiltered(change, with_status, created_at);
+        self.send_unfiltered(change, with_status, event.created_at.unwrap_or(now));
     }
 
     /// Lifts the faults of the stream, and sends an event that waits to be swapped.
@@ -189,7 +190,7 @@ impl EventSource {
 /// One reader's end of the stream.
 pub(crate) struct Reader {
     events: Receiver<(Instant, StreamEvent)>,
-    /// Events from the queue that are not due yet, in the order in which they were sent.
+    /// Events from the queue by the time at which they are due, and in the order in which they were sent.
     waiting: BTreeMap<(Instant, u64), StreamEvent>,
     taken: u64,
 }
@@ -201,7 +202,8 @@ impl Reader {
         futures_util::stream::unfold(self, next)
     }
 
-    /// The next event; `None` after the end of the stream. Events that are not due then are lost.
+    /// The next event; `None` once the stream has ended. Events that are due by then are delivered first; the
+    /// others are lost.
     async fn next(&mut self) -> Option<StreamEvent> {
         loop {
             while let Ok(event) = self.events.try_recv() {

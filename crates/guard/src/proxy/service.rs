@@ -1,6 +1,7 @@
 //! The guard's own gRPC service on its socket: `pleg.guard.v1.Guard`.
 //!
-//! It is answered from memory. Calls of other services are not handled here.
+//! Its calls are answered from memory, except that `reach` tries to connect to the runtime. Calls of other
+//! services are not handled here.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -28,13 +29,14 @@ use crate::core::{Mode, Phase, Reply};
 /// The longest request.
 const MAX_REQUEST_BYTES: usize = 1 << 16;
 
-/// How long a status call of a client that has seen the current revision waits for the next one.
+/// How long a `Status` request waits for a new revision, if its client has already seen the current one.
 const STATUS_WAIT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// How long to wait for an error of a connection attempt. Without one the runtime counts as reachable.
-const CONNECT_TIMEOUT: Duration = Duration::from_millis(300);
+/// How long a connection attempt may take to fail. If it has not failed by then, the runtime counts as
+/// reachable.
+const FAILS_WITHIN: Duration = Duration::from_millis(300);
 
-/// The method in this path, if the path is of the guard's service.
+/// The method in this path, if the path belongs to the guard's service.
 pub(super) fn method_in(path: &str) -> Option<&str> {
     let path = path.strip_prefix('/')?.strip_prefix(SERVICE)?;
     path.strip_prefix('/')
@@ -75,7 +77,7 @@ async fn status(driver: &Rc<Driver>, request: &StatusRequest) -> Status {
     if request.seen != 0 {
         let mut reports = driver.reports.subscribe();
         let differs = reports.wait_for(|report| report.revision != request.seen);
-        // After the timeout, the status is the same.
+        // After the timeout, the revision is the same.
         let _ = timeout(STATUS_WAIT_TIMEOUT, differs).await.map(drop);
     }
     let unreachable = match request.reach {
@@ -114,10 +116,10 @@ async fn status(driver: &Rc<Driver>, request: &StatusRequest) -> Status {
     }
 }
 
-/// Why the runtime is unreachable, if it is.
+/// Why no connection to the runtime can be made, if so.
 async fn unreachable(driver: &Driver) -> Option<Unreachable> {
     let connecting = driver.streams.connect();
-    let connected = timeout(CONNECT_TIMEOUT, connecting).await.ok()?;
+    let connected = timeout(FAILS_WITHIN, connecting).await.ok()?;
     let (errno, message) = match connected.err()? {
         NoAnswer::Unreachable(error) => (error.raw_os_error(), error.to_string()),
         why => (None, why.to_string()),

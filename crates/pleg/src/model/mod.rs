@@ -1,4 +1,5 @@
-//! Plain data: ids, listed rows, statuses, events, and times.
+//! The vocabulary of the library: ids, listed rows, snapshots and how rows are grouped into them, statuses,
+//! events; wall time, the run clock, and pauses that grow.
 
 pub use base::id;
 

@@ -143,8 +143,11 @@ pub async fn run(global: &Global, options: Doctor) -> anyhow::Result<Outcome> {
     output::ignore_gone_reader(show(global, &options, &diagnosis, &facts))?;
     place?;
     if let Some(path) = options.bundle {
-        let written = move || bundle::write(&path, &facts).with_context(|| unwritten(&path));
-        on_disk(WRITE_LIMIT, written).await??;
+        let place = path.clone();
+        let written = on_disk(WRITE_LIMIT, move || bundle::write(&place, &facts)).await;
+        written
+            .and_then(|written| Ok(written?))
+            .with_context(|| unwritten(&path))?;
     }
     Ok(match diagnosis.verdict {
         NodeVerdict::Ok => Outcome::Done,

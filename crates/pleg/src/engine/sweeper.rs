@@ -152,8 +152,9 @@ impl Sweeper {
         listed: impl Iterator<Item = &'a ListedPod>,
         now: Instant,
     ) -> VecDeque<Target> {
+        let hinted = std::mem::take(&mut self.hinted_ids);
         let mut unknown: BTreeSet<Id> = self.host_ids.keys().cloned().collect();
-        unknown.extend(std::mem::take(&mut self.hinted_ids).into_keys());
+        unknown.extend(hinted.keys().cloned());
         let mut targets = VecDeque::<Target>::new();
         // Some runtimes report new containers in the status of their sandbox. While it is unknown
         // whether this one does, the status of one sandbox that has containers shows it.
@@ -193,19 +194,28 @@ impl Sweeper {
         let others = self.not_found.iter();
         let others = others.filter(|(key, _)| !requested.contains(*key));
         targets.extend(others.map(|(_, (request, _))| target(request.clone(), None)));
-        // These come first, because nothing is known about them yet.
+        let (mut new, mut foreign) = (VecDeque::new(), VecDeque::new());
         for id in unknown {
+            let owner = self.owner(&id);
+            // Other clients of the runtime may have many ids, without a pod.
+            let group = match owner.is_some() || hinted.contains_key(&id) {
+                true => &mut new,
+                false => &mut foreign,
+            };
             // An owner without a container may mean that the host does not know the container's
             // name.
-            let is_container = self.owner(&id).is_some_and(|it| it.container.is_some());
+            let is_container = owner.is_some_and(|it| it.container.is_some());
             if missing.sandboxes && !is_container {
-                targets.push_front(target(Request::Sandbox(id.clone()), None));
+                group.push_back(target(Request::Sandbox(id.clone()), None));
             }
             if missing.containers {
-                targets.push_front(target(Request::Container(id), None));
+                group.push_back(target(Request::Container(id), None));
             }
         }
-        targets
+        // Nothing is known yet of new ones.
+        new.append(&mut targets);
+        new.append(&mut foreign);
+        new
     }
 
     /// The next call of the sweeps, if one is due.

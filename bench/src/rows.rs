@@ -63,17 +63,13 @@ impl Node {
 
     pub fn container_statuses(&self) -> HashMap<Id, ContainerStatus> {
         let status = |row: &Arc<ListedContainer>| ContainerStatus {
-            id: row.id.clone(),
-            name: row.name.clone(),
             state: row.state,
             attempt: row.attempt,
-            exit_code: None,
-            reason: None,
             created_at: row.created_at,
             started_at: row.created_at,
-            finished_at: None,
             image: "registry.example/shop/web:1".into(),
             pod: row.pod.clone().map(Box::new),
+            ..ContainerStatus::unknown(row.id.clone(), row.name.clone())
         };
         let rows = self.containers.iter();
         rows.map(|row| (row.id.clone(), status(row))).collect()

@@ -329,14 +329,8 @@ mod tests {
             ..Task::default()
         };
         let call = |call, id: Option<&str>, end| Probe {
-            call,
             id: id.map(str::to_owned),
-            end,
-            seconds: 0.5,
-            by_agent: false,
-            bytes: None,
-            pod: None,
-            container: None,
+            ..Probe::new(call, end, 0.5)
         };
         let others = Cost {
             call: Rpc::ContainerStatus,

@@ -101,7 +101,7 @@ impl SandboxStatus {
 
 impl ContainerStatus {
     /// The status of a container of which only the id and the name are known.
-    pub(crate) fn unknown(id: Id, name: Arc<str>) -> Self {
+    pub fn unknown(id: Id, name: Arc<str>) -> Self {
         Self {
             id,
             name,

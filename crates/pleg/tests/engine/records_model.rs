@@ -206,17 +206,8 @@ impl Run {
         let pods = self.world.iter();
         for (pod, containers) in pods.filter(|(pod, _)| self::uid(**pod) == *uid) {
             let containers = containers.iter().map(|(name, state)| ContainerStatus {
-                id: format!("{pod}/{name}").into(),
-                name: "c".into(),
                 state: *state,
-                attempt: 0,
-                exit_code: None,
-                reason: None,
-                created_at: None,
-                started_at: None,
-                finished_at: None,
-                image: "".into(),
-                pod: None,
+                ..ContainerStatus::unknown(format!("{pod}/{name}").into(), "c".into())
             });
             found.containers.extend(containers);
         }

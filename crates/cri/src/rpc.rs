@@ -126,6 +126,19 @@ impl Rpc {
         )
     }
 
+    /// Whether it requests the statistics or metrics of all containers or sandboxes, whole or as a stream.
+    pub const fn is_statistics(self) -> bool {
+        matches!(
+            self,
+            Self::ListContainerStats
+                | Self::StreamContainerStats
+                | Self::ListPodSandboxStats
+                | Self::StreamPodSandboxStats
+                | Self::ListPodSandboxMetrics
+                | Self::StreamPodSandboxMetrics
+        )
+    }
+
     /// Whether it only reads: it creates, changes and ends nothing, and runs nothing in a container.
     pub const fn is_read(self) -> bool {
         match self {

@@ -57,7 +57,7 @@ pub use cri::{Rpc, Subject};
 pub use faults::{Fault, Faults, Malformation};
 pub use flood::Flood;
 pub use manner::Manner;
-pub use rpc::{SERVED, STATISTICS};
+pub use rpc::SERVED;
 pub use scenario::{
     Action, Calls, Churn, ContainerName, Ending, ExitReport, Lifted, Played, Scenario,
     ScenarioError, Step, Target,

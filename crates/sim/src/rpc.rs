@@ -38,13 +38,3 @@ pub const SERVED: [Rpc; 33] = [
     Rpc::PullImage,
     Rpc::ImageFsInfo,
 ];
-
-/// The lists of statistics, whole and as streams.
-pub const STATISTICS: [Rpc; 6] = [
-    Rpc::ListContainerStats,
-    Rpc::StreamContainerStats,
-    Rpc::ListPodSandboxStats,
-    Rpc::StreamPodSandboxStats,
-    Rpc::ListPodSandboxMetrics,
-    Rpc::StreamPodSandboxMetrics,
-];

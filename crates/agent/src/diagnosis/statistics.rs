@@ -5,7 +5,6 @@
 use std::time::Duration;
 
 use pleg::out::status_report::StatusReport;
-use pleg::runtime::Rpc;
 use tokio::time::Instant;
 
 /// One list may be slow. A kubelet makes the next call ten seconds after an answer.
@@ -29,7 +28,7 @@ impl GuardedStatistics {
         if let Some(report) = report {
             let figures = [&report.guard.answers, &report.guard.given_up];
             let figures = figures.into_iter().flatten();
-            let statistics = figures.filter(|(rpc, _)| is_of_statistics(**rpc));
+            let statistics = figures.filter(|(rpc, _)| rpc.is_statistics());
             let count = statistics.map(|(_, count)| count).sum();
             // Another guard begins anew.
             if self.count.replace(count).is_some_and(|known| count > known) {
@@ -43,18 +42,10 @@ impl GuardedStatistics {
     }
 }
 
-fn is_of_statistics(rpc: Rpc) -> bool {
-    matches!(
-        rpc,
-        Rpc::ListContainerStats
-            | Rpc::StreamContainerStats
-            | Rpc::ListPodSandboxStats
-            | Rpc::StreamPodSandboxStats
-    )
-}
-
 #[cfg(test)]
 mod tests {
+    use pleg::runtime::Rpc;
+
     use super::*;
     use crate::sample_report::report;
 

@@ -30,13 +30,8 @@ impl Method {
             Rpc::PodSandboxStatus => Self::Status(Kind::Sandbox),
             Rpc::ContainerStatus => Self::Status(Kind::Container),
             Rpc::Version | Rpc::RuntimeConfig => Self::Node,
-            Rpc::ListContainerStats
-            | Rpc::StreamContainerStats
-            | Rpc::ListPodSandboxStats
-            | Rpc::StreamPodSandboxStats
-            | Rpc::ListPodSandboxMetrics
-            | Rpc::StreamPodSandboxMetrics
-            | Rpc::ImageFsInfo => Self::Stats,
+            Rpc::ImageFsInfo => Self::Stats,
+            rpc if rpc.is_statistics() => Self::Stats,
             Rpc::RunPodSandbox
             | Rpc::StopPodSandbox
             | Rpc::RemovePodSandbox

@@ -10,7 +10,7 @@ use super::{Action, Calls, Churn, ExitReport, Lifted, Target};
 use crate::faults::{Fault, Malformation};
 use crate::flood::Flood;
 use crate::manner::Manner;
-use crate::rpc::{SERVED, STATISTICS};
+use crate::rpc::SERVED;
 use crate::stream::Serving;
 use crate::stream_faults::StreamFault;
 
@@ -168,7 +168,12 @@ fn calls(words: &mut Words<'_>) -> Read<Calls> {
 fn calls_of(words: &mut Words<'_>, word: Word<'_>) -> Read<Calls> {
     let many = match word.text {
         "everything" => Some(SERVED.to_vec()),
-        "statistics" => Some(STATISTICS.to_vec()),
+        "statistics" => Some(
+            SERVED
+                .into_iter()
+                .filter(|rpc| rpc.is_statistics())
+                .collect(),
+        ),
         _ => None,
     };
     if let Some(rpcs) = many {

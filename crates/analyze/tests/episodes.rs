@@ -217,3 +217,28 @@ fn a_log_that_shows_when_the_node_was_ready_again_ends_what_describe_shows() {
     );
     assert_eq!(lines_of(&analysed(&lines)), ["12:33:00-12:50:00 NotReady"]);
 }
+
+#[test]
+fn two_outages_between_which_the_log_continued_are_two_episodes() {
+    let line = |time: &str, text: &str| format!("E0506 {time}.000000    1000 {text}");
+    let unreachable = "remote_runtime.go:277] \"ListPodSandbox failed\" err=\"rpc error: code = Unavailable \
+                       desc = connection error: dial unix /run/containerd/containerd.sock: connect: \
+                       connection refused\"";
+    let other = "reconciler.go:10] \"operationExecutor.VerifyControllerAttachedVolume started\"";
+    let lines = [
+        line("08:00:00", unreachable),
+        line("08:00:05", unreachable),
+        line("08:10:00", other),
+        line("20:00:00", unreachable),
+        line("20:00:03", unreachable),
+        line("20:05:00", other),
+    ];
+    let analysis = analysed(&lines.each_ref().map(String::as_str));
+    assert_eq!(
+        lines_of(&analysis),
+        [
+            "08:00:00-08:00:05 runtime unreachable",
+            "20:00:00-20:00:03 runtime unreachable"
+        ]
+    );
+}

@@ -7,7 +7,7 @@ use pleg_text::WallTime;
 use super::InputReport;
 use super::episodes::{self, Readiness};
 use super::heads::Heads;
-use super::outages::Outages;
+use super::outages::OutageReader;
 use super::repeated::Repeated;
 use super::results::{MAX_KERNEL_STACKS, Results};
 use super::services::Services;
@@ -67,7 +67,7 @@ pub(super) struct Input {
     pub(super) in_klog: bool,
     /// When the kubelet last started, by its log.
     pub(super) started: Option<i64>,
-    pub(super) outages: Outages,
+    pub(super) outages: OutageReader,
     pub(super) services: Services,
     pub(super) stalls: Stalls,
     pub(super) pasted: Pasted,
@@ -218,9 +218,9 @@ impl Input {
             let place = || format!("{}:{}", self.path, counter.line);
             results.failed(counter.failure, counter.lines, place);
         }
-        if let Some(mut outage) = self.outages.end(last) {
-            outage.shift(correction);
-            results.outages.push(outage);
+        if let Some(mut outages) = self.outages.end(last) {
+            outages.shift(correction);
+            results.outages.push(outages);
         }
         results.inputs.push(InputReport {
             path: self.path.to_string(),

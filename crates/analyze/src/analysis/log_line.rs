@@ -170,7 +170,7 @@ impl Input {
         }
         let is_a_try = self.output.tries_defaults() && has(line, "dockershim.sock");
         if found.is(Interest::Connection) && !is_a_try && outages::is_about_the_runtime(line) {
-            self.outages.complaint(line, time, quote);
+            self.outages.error(line, time, quote);
         }
         self.failure(line, time, found);
         if found.is(Interest::Service) {

@@ -13,70 +13,87 @@ use crate::series::SECOND;
 use crate::table::TableRow;
 use crate::words::count;
 
-/// A period in which the runtime could not be reached.
+/// The outages of the runtime in one input.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Outage {
+pub(super) struct Outages {
+    /// The number of errors.
     lines: u64,
-    /// The times of the first and the last line, in nanoseconds.
-    between: Option<(i64, i64)>,
+    /// Each outage with a time, the oldest first.
+    periods: Vec<Period>,
+    /// Whether the last outage has ended.
     ended: bool,
     quotes: Vec<Quote>,
 }
 
-impl Outage {
-    pub(super) fn episode(&self) -> Option<Episode> {
-        let (first, last) = self.between?;
-        let first = WallTime::from_unix_nanos(first)?;
-        let last = WallTime::from_unix_nanos(last);
-        let ended = last.filter(|_| self.ended);
-        let reason = "the runtime could not be reached";
-        let episode = Episode::new(first, ended, What::RuntimeUnreachable, reason);
-        let mut episode = episode.seen_until(last);
-        episode.count = self.lines;
-        episode.source = self.quotes.first().cloned().map(Quote::source);
-        Some(episode)
+/// One outage: the times of its first and its last error, in nanoseconds.
+#[derive(Clone, Copy, Debug)]
+struct Period {
+    first: i64,
+    last: i64,
+    lines: u64,
+}
+
+impl Outages {
+    fn episodes(&self) -> Vec<Episode> {
+        let is_open = |at: usize| at + 1 == self.periods.len() && !self.ended;
+        let periods = self.periods.iter().enumerate();
+        let episodes = periods.filter_map(|(at, period)| {
+            let first = WallTime::from_unix_nanos(period.first)?;
+            let last = WallTime::from_unix_nanos(period.last);
+            let ended = last.filter(|_| !is_open(at));
+            let reason = "the runtime could not be reached";
+            let episode = Episode::new(first, ended, What::RuntimeUnreachable, reason);
+            let mut episode = episode.seen_until(last);
+            episode.count = period.lines;
+            episode.source = self.quotes.first().cloned().map(Quote::source);
+            Some(episode)
+        });
+        episodes.collect()
     }
 
     pub(super) fn shift(&mut self, nanoseconds: i64) {
-        if let Some((first, last)) = &mut self.between {
-            *first += nanoseconds;
-            *last += nanoseconds;
+        for period in &mut self.periods {
+            period.first += nanoseconds;
+            period.last += nanoseconds;
         }
         for quote in &mut self.quotes {
             quote.shift(nanoseconds);
         }
     }
 
+    /// How long the longest outage lasted at least.
     fn seconds(&self) -> Option<i64> {
-        self.between.map(|(first, last)| (last - first) / SECOND)
+        let periods = self.periods.iter();
+        periods.map(|it| (it.last - it.first) / SECOND).max()
     }
 }
 
-/// The outage in one input.
+/// Finds the outages of the runtime in the lines of one input.
 #[derive(Debug, Default)]
-pub(super) struct Outages {
-    outage: Outage,
-    /// The times of the first and the last line that says that a client waits for a starting runtime.
-    starts: Option<(i64, i64)>,
+pub(super) struct OutageReader {
+    found: Outages,
+    /// The times of the first and the last line in which a client waits for a starting runtime.
+    waits: Option<(i64, i64)>,
     /// How many such lines had no time.
-    untimed: u64,
-    /// The number of lines since the last such error.
-    since: u64,
+    untimed_waits: u64,
+    lines_since_error: u64,
 }
 
 const MAX_QUOTES: usize = 3;
+/// Later outages count as part of the last of this number.
+const MAX_PERIODS: usize = 64;
 /// After this time without an error, or this many lines if they have no time, the runtime is back.
 const SILENCE: i64 = 30 * SECOND;
 const OTHER_LINES: u64 = 20;
 
-/// What K3s and RKE2 log while they wait for the runtime that they have started, and how long they usually
-/// do.
-const STARTS: [(&str, i64); 2] = [
+/// What K3s and RKE2 log while they wait for the runtime that they have started, and up to how long that is
+/// usual.
+const STARTUP_WAITS: [(&str, i64); 2] = [
     ("Waiting for cri connection: ", 30 * SECOND),
     ("Waiting for containerd startup: ", 2 * SECOND),
 ];
-/// From this many lines without a time on, they are not of one usual start.
-const MAX_UNTIMED: u64 = 3;
+/// How many of these lines a usual start logs. If they have no time, each further one is an error.
+const USUAL_UNTIMED_WAITS: u64 = 2;
 /// Lines with a longer time between them are of different starts: in one start there is a line every twenty
 /// seconds.
 const ANOTHER_START: i64 = 60 * SECOND;
@@ -100,85 +117,106 @@ fn dials_another(line: &[u8]) -> bool {
     !sockets.any(|socket| path.ends_with(socket.as_bytes()))
 }
 
-impl Outages {
+impl OutageReader {
     /// Reads a line that reports that the runtime cannot be reached.
-    pub(super) fn complaint(
-        &mut self,
-        line: &[u8],
-        time: Option<i64>,
-        quote: impl FnOnce() -> Quote,
-    ) {
-        let mut starts = STARTS.iter();
-        if let Some((_, longest)) = starts.find(|(text, _)| has(line, text)) {
+    pub(super) fn error(&mut self, line: &[u8], time: Option<i64>, quote: impl FnOnce() -> Quote) {
+        let mut waits = STARTUP_WAITS.iter();
+        if let Some((_, longest_usual)) = waits.find(|(text, _)| has(line, text)) {
             let is_usual = match time {
-                Some(time) => self.has_waited(time) < *longest,
+                Some(time) => self.record_wait(time) < *longest_usual,
                 None => {
-                    self.untimed += 1;
-                    self.untimed < MAX_UNTIMED
+                    self.untimed_waits += 1;
+                    self.untimed_waits <= USUAL_UNTIMED_WAITS
                 }
             };
             if is_usual {
                 return;
             }
         }
-        self.since = 0;
-        let outage = &mut self.outage;
-        outage.lines += 1;
-        outage.ended = false;
         if let Some(time) = time {
-            let first = outage.between.map_or(time, |(first, _)| first);
-            outage.between = Some((first, time));
+            self.add(time);
         }
-        if outage.quotes.len() < MAX_QUOTES {
-            outage.quotes.push(quote());
+        self.lines_since_error = 0;
+        self.found.lines += 1;
+        self.found.ended = false;
+        if self.found.quotes.len() < MAX_QUOTES {
+            self.found.quotes.push(quote());
         }
     }
 
-    /// How long clients have waited for the runtime at its last start, in nanoseconds.
-    fn has_waited(&mut self, time: i64) -> i64 {
+    /// Adds an error to the last outage, or to a new one if the runtime has answered since, or if the log
+    /// continued without errors.
+    fn add(&mut self, time: i64) {
+        let periods = &mut self.found.periods;
+        let is_full = periods.len() >= MAX_PERIODS;
+        let has_continued = self.lines_since_error > 0;
+        let is_same = |period: &Period| {
+            let was_quiet = has_continued && time - period.last > SILENCE;
+            is_full || !self.found.ended && !was_quiet
+        };
+        match periods.last_mut().filter(|period| is_same(period)) {
+            Some(period) => {
+                period.last = time;
+                period.lines += 1;
+            }
+            None => periods.push(Period {
+                first: time,
+                last: time,
+                lines: 1,
+            }),
+        }
+    }
+
+    /// Notes that a client waits for a starting runtime. Returns how long it has waited at this start, in
+    /// nanoseconds.
+    fn record_wait(&mut self, time: i64) -> i64 {
         let is_same = |(_, last): &(i64, i64)| time.saturating_sub(*last) < ANOTHER_START;
-        let first = self.starts.filter(is_same).map_or(time, |(first, _)| first);
-        self.starts = Some((first, time));
+        let first = self.waits.filter(is_same).map_or(time, |(first, _)| first);
+        self.waits = Some((first, time));
         time.saturating_sub(first)
     }
 
+    /// Reads a line that shows that the runtime answers.
     pub(super) fn answered(&mut self) {
-        self.outage.ended = true;
+        self.found.ended = true;
     }
 
     pub(super) fn other_line(&mut self) {
-        self.since += 1;
+        self.lines_since_error += 1;
     }
 
     /// Ends the input, whose last line has this time.
-    pub(super) fn end(self, end: Option<i64>) -> Option<Outage> {
-        let mut outage = self.outage;
-        let quiet = outage.between.zip(end).map(|((_, last), end)| end - last);
-        outage.ended |= match quiet {
+    pub(super) fn end(self, end: Option<i64>) -> Option<Outages> {
+        let mut found = self.found;
+        let last = found.periods.last();
+        let quiet = last.zip(end).map(|(period, end)| end - period.last);
+        found.ended |= match quiet {
             Some(quiet) => quiet > SILENCE,
-            None => self.since > OTHER_LINES,
+            None => self.lines_since_error > OTHER_LINES,
         };
-        (outage.lines > 0).then_some(outage)
+        (found.lines > 0).then_some(found)
     }
 }
 
 pub(super) fn conclude(results: &mut Results) {
-    for outage in std::mem::take(&mut results.outages) {
-        let episode = outage.episode().into_iter();
-        episode.for_each(|episode| results.episodes.add(episode));
-        let seconds = outage.seconds();
+    for outages in std::mem::take(&mut results.outages) {
+        for episode in outages.episodes() {
+            results.episodes.add(episode);
+        }
+        let seconds = outages.seconds();
         let long = match seconds {
             Some(seconds) if seconds > 0 => format!(" for at least {seconds} s"),
             _ => String::new(),
         };
         let row = TableRow::new("outages", 0)
-            .text("lines", &*count(outage.lines, "line"))
-            .number("count", outage.lines as f64)
+            .text("lines", &*count(outages.lines, "line"))
+            .number("count", outages.lines as f64)
             .text("long", &*long)
             .number("seconds", seconds.map(|seconds| seconds as f64))
-            .text("ended", outage.ended.then_some("yes"));
-        if results.collected.add_row(&row, &outage.quotes) {
-            for quote in outage.quotes {
+            .text("ended", outages.ended.then_some("yes"));
+        let is_evidence = results.collected.add_row(&row, &outages.quotes);
+        if is_evidence {
+            for quote in outages.quotes {
                 results.add_to_timeline(quote);
             }
         }

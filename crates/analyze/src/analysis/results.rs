@@ -8,7 +8,7 @@ use episodes::Collector as Episodes;
 use super::calls::Calls;
 use super::collected::Collected;
 use super::errors::Errors;
-use super::outages::Outage;
+use super::outages::Outages;
 use super::{Dropped, InputReport, Quote};
 use crate::evidence::Evidence;
 use crate::goroutines::Groups;
@@ -49,7 +49,7 @@ pub(super) struct Results {
     pub(super) failures: Vec<Failed>,
     pub(super) errors: Errors,
     /// When the runtime could not be reached.
-    pub(super) outages: Vec<Outage>,
+    pub(super) outages: Vec<Outages>,
     /// The longest time by which a line's carrier was later than the line, and that line.
     pub(super) lateness: Option<(i64, Quote)>,
     /// The versions of runc that were found. With more than one, it is not known which of them runs.

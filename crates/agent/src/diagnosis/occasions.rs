@@ -52,7 +52,7 @@ pub(super) struct Occasions {
     trouble: Option<(Trouble, Instant)>,
     /// The one that was diagnosed.
     diagnosed: Option<Trouble>,
-    last: Option<Instant>,
+    last_of_trouble: Option<Instant>,
     /// The symptoms at the last diagnosis of symptoms.
     symptoms: BTreeSet<Symptom>,
     last_of_symptoms: Option<Instant>,
@@ -66,7 +66,7 @@ impl Occasions {
         Self {
             trouble: None,
             diagnosed: None,
-            last: None,
+            last_of_trouble: None,
             symptoms: BTreeSet::new(),
             last_of_symptoms: None,
             named: BTreeSet::new(),
@@ -83,8 +83,8 @@ impl Occasions {
         now: Instant,
     ) -> Option<Occasion> {
         let of_report = report.and_then(|report| self.of_report(report, now));
-        if of_report.is_some() {
-            self.last = Some(now);
+        if of_report == Some(Occasion::Trouble) {
+            self.last_of_trouble = Some(now);
         }
         of_report.or_else(|| self.of_symptoms(symptoms, now))
     }
@@ -135,7 +135,7 @@ impl Occasions {
             _ => now,
         };
         self.trouble = Some((trouble.clone(), since));
-        let may = self.last.is_none_or(|last| now >= last + PAUSE);
+        let may = self.last_of_trouble.is_none_or(|last| now >= last + PAUSE);
         let is_new = self.diagnosed.as_ref() != Some(&trouble);
         if !may || !is_new || now < since + LASTS {
             return None;
@@ -208,6 +208,16 @@ mod tests {
         ];
         let trouble = [13, 73, 213].map(|second| (second, Occasion::Trouble));
         assert_eq!(occasions(&reports, 400), trouble);
+    }
+
+    #[test]
+    fn a_check_up_does_not_delay_the_diagnosis_of_a_trouble() {
+        let reports = [
+            (0, report("Healthy", "AllSeen", &[])),
+            (605, report("Degraded", "ListStuck", &[])),
+        ];
+        let expected = [(600, Occasion::CheckUp), (608, Occasion::Trouble)];
+        assert_eq!(occasions(&reports, 700), expected);
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! The first sample: what is read of each process.
+//! The first of two samples of `/proc`: what is read of each process. [`Before`] is what the second sample is
+//! compared with.
 
 use std::io;
 use std::path::Path;
@@ -7,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use base::host::{EndSignal, ProcessStatus};
 
-use super::room::Room;
+use super::budget::Budget;
 use super::stat::stat_by_worker;
 use super::{Before, Census, cgroups, fds, threads};
 use crate::collect::helper::{Reads, read_all};
@@ -36,11 +37,11 @@ pub(in crate::collect) fn first_sample(proc: &Path, limit: Duration) -> io::Resu
     let pids: Vec<u32> = pids.take(MAX_PROCESSES).collect();
     let uptime = word::<f64>(&proc.join("uptime"), 0);
     let uptime = uptime.value().copied().unwrap_or(0.0);
-    let room = Mutex::new(Room::default());
+    let budget = Mutex::new(Budget::default());
     let proc = proc.to_owned();
     // A process that has ended since is left out.
     let outcome = read_all(pids, until, move |reads, pid| {
-        see(reads, &proc, *pid, uptime, &room)
+        see(reads, &proc, *pid, uptime, &budget)
     });
     let mut census = Census {
         processes: Vec::new(),
@@ -61,18 +62,17 @@ pub(in crate::collect) fn first_sample(proc: &Path, limit: Duration) -> io::Resu
     Ok(census)
 }
 
-fn with<R>(room: &Mutex<Room>, keep: impl FnOnce(&mut Room) -> R) -> R {
-    keep(&mut room.lock().unwrap_or_else(PoisonError::into_inner))
-}
-
-fn see(reads: &Reads, proc: &Path, pid: u32, uptime: f64, room: &Mutex<Room>) -> Option<Seen> {
+/// Reads one process. A read that does not return ends this attempt, and the next one reads all again: so the
+/// budget is charged after all reads, and is never locked during one.
+fn see(reads: &Reads, proc: &Path, pid: u32, uptime: f64, budget: &Mutex<Budget>) -> Option<Seen> {
+    let budget = || budget.lock().unwrap_or_else(PoisonError::into_inner);
     let folder = proc.join(pid.to_string());
     let stat = stat_by_worker(reads, &folder).ok()?;
-    let kernel = stat.flags & KERNEL_THREAD != 0 || pid == 2;
+    let kernel = stat.flags & KERNEL_THREAD != 0;
     let status = reads.text(&folder.join("status")).unwrap_or_default();
     let status = ProcessStatus::parse(&status);
     let started = stat.start as f64 / rustix::param::clock_ticks_per_second() as f64;
-    // A SIGKILL is no longer pending once the process has begun to end.
+    // Once a process has begun to end, its status no longer shows the SIGKILL as pending, but its stat does.
     let killed = stat.is_killed.then_some(EndSignal::Kill);
     let mut process = Process {
         pid,
@@ -101,21 +101,12 @@ fn see(reads: &Reads, proc: &Path, pid: u32, uptime: f64, room: &Mutex<Room>) ->
         let cmdline = reads.text(&folder.join("cmdline")).unwrap_or_default();
         process.runc = RuncCommand::parse(&cmdline);
     }
-    // `room` is not locked during a read, which may never return.
     let serves = process.serves_containers();
-    let max_threads = with(room, |room| room.for_threads(serves));
+    let max_threads = budget().threads_left(serves);
     process.threads = threads::of(reads, &folder, serves, max_threads);
-    with(room, |room| {
-        room.keep_threads(serves, process.threads.len())
-    });
     let mut sockets = Vec::new();
     if !kernel {
         process.fds = fds::count(reads, &folder, |inode| sockets.push(inode));
-        if let Fact::Known { value: fds, .. } = &mut process.fds {
-            // A process of another kind or user that has such a file open is not a runtime.
-            let root = fds.root.take().filter(|_| serves && process.uid == 0);
-            fds.root = with(room, |room| room.root(root));
-        }
     }
     let blocked = process.threads.iter().filter(|thread| thread.state == 'D');
     let switches = blocked.filter_map(|thread| {
@@ -128,9 +119,17 @@ fn see(reads: &Reads, proc: &Path, pid: u32, uptime: f64, room: &Mutex<Room>) ->
         switches: switches.collect(),
         delay: serves.then(|| threads::delay(reads, &folder)).flatten(),
     };
-    // Last: a read of this file is known to block while the reads of other files return.
     let cgroups = cgroups::of(reads, &folder);
-    process.cgroups = with(room, |room| room.cgroups(cgroups));
+    let mut budget = budget();
+    budget.charge_threads(serves, process.threads.len());
+    process.cgroups = budget.take_cgroups(cgroups);
+    if let Fact::Known { value: fds, .. } = &mut process.fds {
+        // Another kind of process, or one of another user, is not a runtime, even if it has a runtime's database
+        // open.
+        let root = fds.root.take();
+        fds.root = budget.take_root(root.filter(|_| serves && status.uid == Some(0)));
+    }
+    drop(budget);
     Some(Seen {
         process,
         before,

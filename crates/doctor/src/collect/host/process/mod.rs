@@ -13,11 +13,11 @@ use crate::facts::Fact;
 use crate::facts::host::process::is_stopped;
 use crate::facts::host::{Gap, Gaps, Process};
 
+mod budget;
 mod cgroups;
 mod fds;
 mod first;
 mod plugin;
-mod room;
 mod second;
 mod stat;
 mod threads;

@@ -14,7 +14,7 @@ const MAX_PATH_BYTES: usize = 11 << 19;
 const MAX_ROOTS: usize = 8;
 
 /// How much more may be kept.
-pub(super) struct Room {
+pub(super) struct Budget {
     serving_threads: usize,
     other_threads: usize,
     /// Bytes of cgroup paths.
@@ -23,7 +23,7 @@ pub(super) struct Room {
     roots: usize,
 }
 
-impl Default for Room {
+impl Default for Budget {
     fn default() -> Self {
         Self {
             serving_threads: MAX_SERVING_THREADS,
@@ -34,14 +34,14 @@ impl Default for Room {
     }
 }
 
-impl Room {
+impl Budget {
     /// How many threads of a process may be kept.
-    pub(super) fn for_threads(&mut self, serving: bool) -> usize {
+    pub(super) fn threads_left(&mut self, serving: bool) -> usize {
         MAX_THREADS.min(*self.threads(serving))
     }
 
     /// Notes that this many threads are kept.
-    pub(super) fn keep_threads(&mut self, serving: bool, count: usize) {
+    pub(super) fn charge_threads(&mut self, serving: bool, count: usize) {
         let left = self.threads(serving);
         *left = left.saturating_sub(count);
     }
@@ -53,15 +53,15 @@ impl Room {
         }
     }
 
-    /// The root of a runtime, if there is room for it.
-    pub(super) fn root(&mut self, root: Option<String>) -> Option<String> {
+    /// The root directory of a runtime, unless the budget is exhausted.
+    pub(super) fn take_root(&mut self, root: Option<String>) -> Option<String> {
         let root = root.filter(|_| self.roots > 0)?;
         self.roots -= 1;
         Some(root)
     }
 
-    /// The control groups of a process, or none if there is no room for them.
-    pub(super) fn cgroups(&mut self, cgroups: Vec<CgroupPath>) -> Vec<CgroupPath> {
+    /// The control groups of a process, or none if they exceed the budget.
+    pub(super) fn take_cgroups(&mut self, cgroups: Vec<CgroupPath>) -> Vec<CgroupPath> {
         let bytes: usize = cgroups.iter().map(|cgroup| cgroup.path.len()).sum();
         match self.paths.checked_sub(bytes) {
             Some(left) => {

@@ -48,6 +48,10 @@ pub(crate) const MAX_OUTSTANDING: usize = 12;
 /// healthy runtime answers within milliseconds.
 pub(crate) const SLOW_CALL_SECONDS: f64 = 1.0;
 
+/// A status call of CRI-O for a container that has ended takes 3.7 s if no conmon has recorded the exit: CRI-O
+/// then looks for the exit file again and again, with pauses that grow. Measured with CRI-O 1.36 and 1.37.
+pub(crate) const EXIT_FILE_AWAITED_SECONDS: f64 = 3.0;
+
 // Reading the machine.
 
 /// How long reading the runtime's state directories and its goroutines may take.

@@ -79,13 +79,14 @@ impl Report<'_> {
     /// How `Version` ended, which engines call while nothing else is answered.
     fn version(&self) -> Option<Probe> {
         let call = Rpc::Version;
-        if let Some(why) = self.observed.unreachable() {
-            let why = bounded_error(CallError::Unavailable(why.clone()));
-            return Some(self.probe(call, End::Failed(why), 0.0));
-        }
+        // There is a connection, although the last relist may have failed for lack of one.
         if self.observed.is_unresponsive() {
             let ages = self.observed.outstanding().map(|call| call.age_seconds);
             return Some(self.probe(call, End::Hung, ages.fold(0.0, f64::max)));
+        }
+        if let Some(why) = self.observed.unreachable() {
+            let why = bounded_error(CallError::Unavailable(why.clone()));
+            return Some(self.probe(call, End::Failed(why), 0.0));
         }
         // An engine calls it once, possibly long ago, and again only if something is overdue.
         let is_anything_answered = self.since_an_answer() < f64::INFINITY;
@@ -170,7 +171,9 @@ impl Report<'_> {
     fn failing(&self) -> impl Iterator<Item = &FailingCall> {
         let failing = self.observed.status.failing.iter();
         failing
-            .filter(|it| !it.whole_pod && !it.withheld && !it.unlisted && it.pod.is_some())
+            .filter(|it| !it.whole_pod && !it.withheld && it.pod.is_some())
+            // No call fails for these.
+            .filter(|it| !it.unlisted && !it.contradicted)
             .filter(|it| !self.disagreeing.contains(&it.id))
     }
 

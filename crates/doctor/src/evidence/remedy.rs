@@ -6,7 +6,7 @@
 
 use causes::finding::{Finding, Remedy};
 
-use super::phrases::{age, short, with_state};
+use super::phrases::{MAX_EXAMPLES, age, short, with_state};
 use super::shims::Shim;
 use crate::facts::NodeFacts;
 use crate::facts::host::process::is_of_freezer;
@@ -55,7 +55,7 @@ pub(crate) fn thaw(group: &FrozenCgroup) -> String {
 }
 
 /// Whether a debugger has stopped a process. Only the debugger can resume it.
-fn is_traced(process: &Process) -> bool {
+pub(crate) fn is_traced(process: &Process) -> bool {
     process.state == 't'
 }
 
@@ -178,6 +178,24 @@ pub(crate) fn blame(finding: &mut Finding, shim: &Shim, facts: &NodeFacts) {
     // Only containerd calls the shim of a pod; conmon and docker's shims are not called.
     let is_called = facts.probes.may_be_containerd() && !shim.is_conmon();
     advise(finding, shim, facts, is_called);
+}
+
+/// Adds how to resume shims that are stopped, together with the runcs below them, and `why` at once.
+pub(crate) fn resume_all(finding: &mut Finding, stopped: &[&Shim], why: &str) {
+    let processes = stopped.iter().flat_map(|shim| {
+        let runcs = shim.runc.iter().copied();
+        std::iter::once(shim.process).chain(runcs.filter(|runc| runc.is_stopped()))
+    });
+    let pids: Vec<u32> = processes.map(|process| process.pid).collect();
+    let listed: String = pids.iter().map(|pid| format!(" {pid}")).collect();
+    let shims = match stopped.len() {
+        1 => "the stopped shim".to_owned(),
+        count => format!("the {count} stopped shims"),
+    };
+    let examples = stopped.iter().take(MAX_EXAMPLES);
+    finding.evidence.extend(examples.map(|shim| shim.says()));
+    finding.advise_first(format!("run `kill -CONT{listed}` to resume {shims}{why}"));
+    finding.remedy = Some(Remedy::Continue(pids));
 }
 
 /// Adds how to resume a shim that is stopped, while no call is known to hang for its pod.

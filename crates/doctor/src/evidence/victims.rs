@@ -8,7 +8,7 @@ use pleg::runtime::{NoConnection, Rpc};
 use super::owner::is_in_a_pod;
 use super::phrases::{duration, name_of_call, not_answered};
 use super::plugins::is_any_old;
-use super::shims::shims;
+use super::shims::{serving, shims};
 use super::waits::blocked_in;
 use crate::facts::NodeFacts;
 use crate::facts::host::Process;
@@ -50,7 +50,8 @@ fn victims(facts: &NodeFacts, of: Cause) -> Vec<String> {
     let calls = probes.calls.iter();
     let mut victims: Vec<String> = calls
         .filter(|probe| probe.id.is_none() || may_blame_one)
-        .filter(|probe| !is_explained(facts, probe))
+        // Statistics take long on any machine with many containers.
+        .filter(|probe| !probe.call.is_statistics() && !is_explained(facts, probe, of))
         .filter_map(of_call)
         .collect();
     victims.extend(kubelet(probes));
@@ -72,10 +73,15 @@ fn victims(facts: &NodeFacts, of: Cause) -> Vec<String> {
 }
 
 /// Whether the call would hang or fail on an idle machine, too.
-fn is_explained(facts: &NodeFacts, probe: &Probe) -> bool {
+fn is_explained(facts: &NodeFacts, probe: &Probe, of: Cause) -> bool {
+    let shims = shims(facts).unwrap_or_default();
+    let is_of_faulty_shim = serving(&shims, probe).is_some_and(|shim| shim.fault().is_some());
     match probe.outcome() {
+        _ if is_of_faulty_shim => true,
         // A process that is stopped or blocked does not respond, and holds what others wait for.
         Outcome::Hung if is_held_by_a_process(facts) => true,
+        // A runtime that waits for a disk does not wait for a CPU.
+        Outcome::Hung if of == Cause::CpuStarved && is_blocked_in_kernel(facts) => true,
         // It waits for a running CNI plugin.
         Outcome::Hung if probe.call == Rpc::Status => is_any_old(facts),
         Outcome::Refused => matches!(
@@ -96,6 +102,11 @@ fn is_held_by_a_process(facts: &NodeFacts) -> bool {
     let runtime = facts.runtime_process();
     let shims = shims(facts).unwrap_or_default();
     runtime.is_some_and(Process::is_stopped) || shims.iter().any(|shim| shim.fault().is_some())
+}
+
+fn is_blocked_in_kernel(facts: &NodeFacts) -> bool {
+    let runtime = facts.runtime_process();
+    runtime.is_some_and(|runtime| runtime.blocked_threads().next().is_some())
 }
 
 fn of_call(probe: &Probe) -> Option<String> {

@@ -10,10 +10,10 @@ use crate::evidence::culprit;
 use crate::evidence::exits::{listed_though_dead, says};
 use crate::evidence::lack::{NOT_PROBED, lack_of_tasks};
 use crate::evidence::phrases::{duration, name_of_pod, not_answered, short, subject};
-use crate::evidence::remedy::{blame, look_for, resume};
+use crate::evidence::remedy::{blame, look_for, resume, resume_all};
 use crate::evidence::shims::{Shim, role, serving, shims};
 use crate::facts::NodeFacts;
-use crate::facts::probes::Outcome;
+use crate::facts::probes::{MAX_SINGLED_OUT, Outcome};
 use crate::limits::SLOW_CALL_SECONDS;
 
 mod unnoticed;
@@ -64,12 +64,35 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     }
     let stopped = shims.iter().filter(|shim| shim.process.is_stopped());
     let unnamed = stopped.filter(|shim| !blamed.contains(&shim.process.pid));
-    findings.extend(unnamed.map(|shim| of_stopped(facts, shim)));
+    let unnamed: Vec<&Shim> = unnamed.collect();
+    match unnamed.len() > MAX_SINGLED_OUT {
+        true => findings.push(of_many_stopped(&unnamed)),
+        false => findings.extend(unnamed.iter().map(|shim| of_stopped(facts, shim))),
+    }
     findings.extend(unnoticed::judge(facts, shims));
     findings.extend(without_conmon::judge(facts));
     let unseen = seen.as_ref().err().cloned().or(lack_of_tasks(probes));
     let unseen = unseen.map(|why| format!("no {} could be inspected: {why}", role(probes)));
     Opinion::of(findings, [unseen])
+}
+
+/// If many shims are stopped, something has stopped them all.
+fn of_many_stopped(stopped: &[&Shim]) -> Finding {
+    let mut finding = Finding {
+        sentence: format!(
+            "{} shims are stopped: their containers cannot be started, stopped or entered, or their \
+             exits are not noticed",
+            stopped.len()
+        ),
+        culprit: culprit::of_process(stopped[0].process),
+        ..Finding::new(Cause::ShimUnresponsive, Confidence::Certain)
+    };
+    resume_all(
+        &mut finding,
+        stopped,
+        "; find out what has stopped them (a script, a snapshot)",
+    );
+    finding
 }
 
 fn of_stopped(facts: &NodeFacts, shim: &Shim) -> Finding {

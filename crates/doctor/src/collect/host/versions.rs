@@ -69,7 +69,7 @@ pub(super) fn of_rpm(text: &str) -> Result<BTreeMap<String, String>, String> {
     for (name, version) in text.lines().filter_map(|line| line.split_once('\t')) {
         let is_version = !version.is_empty() && version.bytes().all(|byte| byte.is_ascii_graphic());
         if is_version && PACKAGES.contains(&name) {
-            // If a package is installed twice, the later row has the later version.
+            // If a package is installed twice, the last row counts.
             found.insert(name.to_owned(), printable(version));
         }
     }
@@ -78,8 +78,11 @@ pub(super) fn of_rpm(text: &str) -> Result<BTreeMap<String, String>, String> {
     }
     let is_message = |line: &&str| !line.ends_with("is not installed") && !line.trim().is_empty();
     Err(match text.lines().find(is_message) {
-        Some(line) => format!("rpm names none of the packages: {}", printable(line)),
-        None => "rpm knows none of the packages".to_owned(),
+        Some(line) => format!(
+            "rpm printed no version of a runtime, kubelet or systemd: {}",
+            printable(line)
+        ),
+        None => "according to rpm, no runtime, kubelet or systemd is installed".to_owned(),
     })
 }
 
@@ -103,12 +106,12 @@ mod tests {
     #[test]
     fn if_rpm_lists_no_package_its_message_is_the_reason() {
         let broken = "package runc is not installed\nerror: cannot open Packages\u{1b}[2J\n";
-        let why = "rpm names none of the packages: error: cannot open Packages?[2J";
+        let why = "rpm printed no version of a runtime, kubelet or systemd: error: cannot open Packages?[2J";
         assert_eq!(of_rpm(broken), Err(why.to_owned()));
         for text in ["", "package runc is not installed\n"] {
             assert_eq!(
                 of_rpm(text),
-                Err("rpm knows none of the packages".to_owned())
+                Err("according to rpm, no runtime, kubelet or systemd is installed".to_owned())
             );
         }
     }

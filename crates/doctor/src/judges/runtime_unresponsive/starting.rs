@@ -1,5 +1,6 @@
 //! A daemon that runs and does not listen yet: containerd first loads its tasks, and a shim or runc that
-//! does not return holds that up.
+//! does not return holds that up. containerd 2.3 waits for five seconds for each shim that is stopped, and
+//! then gives its containers up (exit code 255).
 
 use causes::finding::{Confidence, Finding};
 use pleg::runtime::NoConnection;
@@ -8,12 +9,16 @@ use super::finding;
 use crate::evidence::culprit;
 use crate::evidence::owner::{is_in_a_pod, is_of_another_node};
 use crate::evidence::phrases::{age, with_state};
-use crate::evidence::remedy::{blame, release_runc};
+use crate::evidence::remedy::{is_traced, release_runc, resume, resume_all};
 use crate::evidence::runc::{container_of_runc, hung_runcs};
-use crate::evidence::shims::{Shim, shims};
+use crate::evidence::shims::{Shim, ShimFault, shims};
 use crate::facts::NodeFacts;
 use crate::facts::host::Process;
 use crate::limits::STARTS_WITHIN_SECONDS;
+
+/// What containerd 2.3 does with stopped shims while it starts.
+const GIVES_UP: &str = " at once: a containerd that starts waits for five seconds for each of them, and then gives up \
+                        its containers (exit code 255)";
 
 /// The daemon of this socket, if it runs and has no socket to listen on.
 pub(super) fn starting(facts: &NodeFacts, why: NoConnection) -> Option<Finding> {
@@ -31,12 +36,29 @@ pub(super) fn starting(facts: &NodeFacts, why: NoConnection) -> Option<Finding> 
         false => Confidence::Medium,
     };
     let mut finding = finding(facts, confidence, String::new(), [with_state(daemon)]);
+    let is_stopped = |shim: &&Shim| shim.process.is_stopped() && !is_traced(shim.process);
+    let stopped: Vec<&Shim> = held.iter().copied().filter(is_stopped).collect();
     let held_by = match (&held[..], &runcs[..]) {
+        _ if let [shim, others @ ..] = &stopped[..] => {
+            finding.culprit = culprit::of_process(shim.process);
+            finding.culprit.pod = shim.pod.cloned();
+            resume_all(&mut finding, &stopped, GIVES_UP);
+            match others.len() {
+                0 => format!("; {} is stopped", shim.named()),
+                _ => format!("; {} shims are stopped", stopped.len()),
+            }
+        }
         ([shim, ..], _) => {
             finding.culprit = culprit::of_process(shim.process);
             finding.culprit.pod = shim.pod.cloned();
-            blame(&mut finding, shim, facts);
-            format!("; {} is stuck", shim.named())
+            resume(&mut finding, shim, facts);
+            match shim.fault() {
+                Some(ShimFault::Runc(runc)) => {
+                    format!("; {} below {} does not return", runc.label(), shim.named())
+                }
+                Some(ShimFault::InKernel) => format!("; {} waits in the kernel", shim.named()),
+                Some(ShimFault::Stopped) | None => format!("; {} is stopped", shim.named()),
+            }
         }
         ([], [runc, ..]) => {
             finding.culprit = culprit::of_process(runc);
@@ -76,6 +98,7 @@ fn daemon(facts: &NodeFacts) -> Option<&Process> {
         process.comm == name
             && process.is_runtime()
             && process.uid == 0
+            && !process.has_ended()
             && !is_in_a_pod(process)
             && !is_of_another_node(host, process)
             && !listens(process.pid)
@@ -117,10 +140,30 @@ mod tests {
         assert_eq!(
             finding.sentence,
             "containerd (10) was started 1m35s ago and does not listen yet; shim containerd-shim (99) \
-             is stuck"
+             is stopped"
         );
         assert_eq!(finding.culprit.pid, Some(99));
         assert!(finding.advice[0].contains("kill -CONT 99"), "{finding:#?}");
+    }
+
+    #[test]
+    fn all_shims_that_are_stopped_while_containerd_starts_are_to_be_resumed_and_none_is_killed() {
+        let node = restarted().shim(99, true, &["c1"]).shim(109, true, &["c2"]);
+        let finding = &found(super::super::judge(&facts_of(node, None)))[0];
+        let first = &finding.advice[0];
+        assert!(first.starts_with("run `kill -CONT 99 109`"), "{first}");
+        assert!(!first.contains("-KILL"), "{first}");
+        assert!(
+            finding.sentence.ends_with("; 2 shims are stopped"),
+            "{finding:#?}"
+        );
+    }
+
+    #[test]
+    fn a_daemon_that_has_ended_is_not_starting() {
+        let facts = facts_of(restarted().in_state(10, 'Z'), None);
+        let sentence = &found(super::super::judge(&facts))[0].sentence;
+        assert!(!sentence.contains("does not listen yet"), "{sentence}");
     }
 
     #[test]

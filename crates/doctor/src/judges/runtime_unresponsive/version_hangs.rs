@@ -5,11 +5,12 @@ use causes::finding::{Confidence, Finding};
 use pleg::runtime::Rpc;
 
 use super::{finding, queue};
+use crate::evidence::culprit;
 use crate::evidence::phrases::{duration, not_answered, series, with_state};
-use crate::evidence::remedy::{resume_daemon, thaw};
+use crate::evidence::remedy::{release_runc, resume_daemon, thaw};
+use crate::evidence::runc::{container_of_runc, hung_runcs, starter};
 use crate::facts::NodeFacts;
 use crate::facts::probes::{End, Probe};
-use crate::judges::opinion::advised;
 
 /// Whether the runtime's process is stopped, or frozen with its control group.
 pub(super) fn is_kept_from_running(facts: &NodeFacts) -> bool {
@@ -61,7 +62,29 @@ pub(super) fn no_call_answered(facts: &NodeFacts, version: &Probe) -> Finding {
         .chain(queue(facts))
         .chain(runtime.map(with_state));
     let contains = frozen.map(|group| format!("{} contains {}", group.file, group.state));
-    let advice = frozen.map(thaw).or_else(|| stopped.map(resume_daemon));
     let found = finding(facts, confidence, sentence, evidence.chain(contains));
-    advised(found, advice)
+    match (frozen, stopped) {
+        (Some(group), _) => found.advising(thaw(group)),
+        (None, Some(process)) => found.advising(resume_daemon(process)),
+        (None, None) => waits_for_runc(facts, found),
+    }
+}
+
+/// CRI-O answers no call before the runcs that it has started at its own start return.
+fn waits_for_runc(facts: &NodeFacts, mut found: Finding) -> Finding {
+    let runtime = facts.runtime_process().map(|process| process.pid);
+    let runcs = hung_runcs(facts).into_iter();
+    let mut own = runcs.filter(|runc| Some(runc.ppid) == runtime);
+    let Some(runc) = own.next() else {
+        return found;
+    };
+    found.sentence += &format!("; {}, which it has started, does not return", runc.label());
+    found.culprit = culprit::of_process(runc);
+    let started_by = starter(facts, runc);
+    found.advising(release_runc(
+        runc,
+        &started_by,
+        container_of_runc(runc),
+        facts,
+    ))
 }

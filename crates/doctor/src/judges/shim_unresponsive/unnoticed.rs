@@ -60,7 +60,10 @@ fn of(facts: &NodeFacts, task: &Task, shims: &[Shim]) -> Finding {
         Some(shim) if task.init.is_some() && !shim.is_conmon() => {
             match shim.runc.iter().find(|runc| deletes(runc, task)) {
                 Some(runc) => blame_deletion(&mut finding, shim, runc, facts),
-                None if !shim.runc.is_empty() => blame(&mut finding, shim, facts),
+                // Its fault explains why nothing deletes the container.
+                None if !shim.runc.is_empty() || shim.fault().is_some() => {
+                    blame(&mut finding, shim, facts);
+                }
                 None => deletion_failed(&mut finding, shim, task),
             }
         }

@@ -15,7 +15,7 @@ use tokio::sync::watch;
 
 use crate::agent::Agent;
 use crate::diagnosis::{Diagnosis, Findings, Outputs};
-use crate::guard::{Guard, Through};
+use crate::guard::{Guard, GuardedRuntime};
 use crate::history::{self, History, HistoryConfig};
 use crate::http::{health_router, router};
 use crate::known_ids::{SavedSet, known_ids};
@@ -85,7 +85,7 @@ pub async fn run(
         ids: known_ids(&endpoint, &state_directory),
         kernel: (config.kernel_hints == KernelHints::Auto).then(|| kernel(&endpoint)),
     };
-    let runtime = Through::new(&endpoint, guard.clone(), config.max_message_size);
+    let runtime = GuardedRuntime::new(&endpoint, guard.clone(), config.max_message_size);
     let runtime = Arc::new(runtime);
     let pleg = Pleg::start(runtime.clone(), config.library(), environment);
     let agent = Agent {

@@ -44,7 +44,7 @@ pub use client::{AgentChoice, AgentClient, ClientError, Events};
 pub use config::{AgentConfig, ConfigError, DEFAULT_LISTEN, KernelHints, Remedy};
 pub use daemon::{Daemon, RunError, run};
 pub use diagnosis::{DiagnosisConfig, Findings};
-pub use guard::{Guard, Through};
+pub use guard::{Guard, GuardedRuntime};
 pub use history::{HistoryConfig, HistoryFolder};
 pub use kernel::kernel;
 pub use known_ids::known_ids;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use pleg::Pleg;
 use pleg::out::pods::PodReport;
 
-use crate::guard::Through;
+use crate::guard::GuardedRuntime;
 
 /// Why static pods cannot be kept running.
 pub type StaticPodsError = Box<dyn Error + Send + Sync>;
@@ -20,7 +20,7 @@ pub trait StaticPods: fmt::Debug + Send + Sync {
     fn keep(
         &self,
         pleg: Pleg,
-        runtime: Arc<Through>,
+        runtime: Arc<GuardedRuntime>,
     ) -> Pin<Box<dyn Future<Output = StaticPodsError> + Send + '_>>;
 
     /// The node's Ready condition as JSON, or `None` before the runtime has answered.

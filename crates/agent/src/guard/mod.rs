@@ -1,4 +1,4 @@
-//! The guard in front of the runtime, which is another process: what it does, and the way through it.
+//! The guard in front of the runtime, which is another process: what it does, and the route through it.
 //!
 //! ```text
 //!   report: what the guard does now ------\
@@ -25,15 +25,15 @@ use pleg::out::status_report::{GuardStatus, StatusReport};
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep};
 
-mod seen;
+mod guarded_runtime;
+mod liveness;
+mod route;
 mod show;
-mod through;
 mod view;
-mod way;
 
-pub use through::Through;
+pub use guarded_runtime::GuardedRuntime;
 
-use seen::Seen;
+use liveness::Liveness;
 use show::reason_alone;
 
 /// How long a report waits for the guard, which answers from memory.
@@ -56,7 +56,7 @@ const PAUSE_WHILE_ABSENT: Duration = Duration::from_secs(10);
 pub struct Guard {
     client: Client,
     runtime: Arc<Path>,
-    seen: watch::Sender<Seen>,
+    liveness: watch::Sender<Liveness>,
 }
 
 impl Guard {
@@ -65,7 +65,7 @@ impl Guard {
         Self {
             client: Client::new(socket),
             runtime: runtime.path().into(),
-            seen: watch::Sender::default(),
+            liveness: watch::Sender::default(),
         }
     }
 
@@ -73,20 +73,20 @@ impl Guard {
     async fn request(&self, request: StatusRequest, within: Duration) -> Result<Status, Error> {
         let answer = self.client.status(request, within).await;
         let now = Instant::now();
-        self.seen.send_if_modified(|seen| {
-            let after = seen.after(&answer, &self.runtime, now);
-            match (&*seen, &after) {
-                (Seen::Unresponsive(..), Seen::Unresponsive(..)) => {}
-                (_, Seen::Unresponsive(..)) => {
+        self.liveness.send_if_modified(|liveness| {
+            let after = liveness.after(&answer, &self.runtime, now);
+            match (&*liveness, &after) {
+                (Liveness::Unresponsive(..), Liveness::Unresponsive(..)) => {}
+                (_, Liveness::Unresponsive(..)) => {
                     tracing::warn!("the guard does not respond: {}", reason(&answer));
                 }
-                (Seen::Unresponsive(..), Seen::Answers(_)) => {
+                (Liveness::Unresponsive(..), Liveness::Answers(_)) => {
                     tracing::info!("the guard responds again");
                 }
                 _ => {}
             }
-            let differs = *seen != after;
-            *seen = after;
+            let differs = *liveness != after;
+            *liveness = after;
             differs
         });
         answer
@@ -94,35 +94,35 @@ impl Guard {
 
     /// What the guard does now. A guard that did not respond the last time is not requested again: then
     /// [`follow`](Self::follow) finds out when it responds.
-    async fn current(&self) -> Seen {
-        if !matches!(*self.seen.borrow(), Seen::Unresponsive(..)) {
+    async fn current(&self) -> Liveness {
+        if !matches!(*self.liveness.borrow(), Liveness::Unresponsive(..)) {
             let _ = self.request(StatusRequest::default(), REPORT_TIMEOUT).await;
         }
-        self.seen.borrow().clone()
+        self.liveness.borrow().clone()
     }
 
     /// Whether there is a guard.
     pub(crate) async fn is_there(&self) -> bool {
-        self.current().await != Seen::Absent
+        self.current().await != Liveness::Absent
     }
 
     /// Requests the guard's status until this future is dropped, so that each change is known at once.
     pub(crate) async fn follow(&self) -> Infallible {
         loop {
-            let seen = self.seen.borrow().view().map(|view| view.revision);
+            let revision = self.liveness.borrow().view().map(|view| view.revision);
             let request = StatusRequest {
-                seen: seen.unwrap_or_default(),
+                seen: revision.unwrap_or_default(),
                 reach: false,
             };
-            let within = match seen {
+            let within = match revision {
                 Some(_) => CHANGE_TIMEOUT,
                 None => REACH_TIMEOUT,
             };
             let _ = self.request(request, within).await;
-            let pause = match *self.seen.borrow() {
-                Seen::Answers(_) => PAUSE_AFTER_ANSWER,
-                Seen::Unresponsive(..) => PAUSE_WHILE_UNRESPONSIVE,
-                Seen::Absent => PAUSE_WHILE_ABSENT,
+            let pause = match *self.liveness.borrow() {
+                Liveness::Answers(_) => PAUSE_AFTER_ANSWER,
+                Liveness::Unresponsive(..) => PAUSE_WHILE_UNRESPONSIVE,
+                Liveness::Absent => PAUSE_WHILE_ABSENT,
             };
             sleep(pause).await;
         }
@@ -135,29 +135,29 @@ impl Guard {
 
     /// Puts what the guard does into a change of our health.
     pub(crate) fn show_change(&self, health: &mut HealthReport) {
-        if let Some(view) = self.seen.borrow().view() {
+        if let Some(view) = self.liveness.borrow().view() {
             view.show_change(health);
         }
     }
 
     /// The changes of the reason for which the guard makes the node Degraded.
     pub(crate) fn turns(&self) -> Turns {
-        let mut seen = self.seen.subscribe();
-        let reason = reason_of(&seen.borrow_and_update());
-        Turns { seen, reason }
+        let mut liveness = self.liveness.subscribe();
+        let reason = reason_of(&liveness.borrow_and_update());
+        Turns { liveness, reason }
     }
 }
 
 /// What a guard does, for a report.
-pub(crate) struct Shown(Seen);
+pub(crate) struct Shown(Liveness);
 
 impl Shown {
     /// Puts it into the report.
     pub(crate) fn show(&self, report: &mut StatusReport, now: Moment) {
         match &self.0 {
-            Seen::Absent => {}
-            Seen::Answers(view) => view.show(report, now),
-            Seen::Unresponsive(since, last) => {
+            Liveness::Absent => {}
+            Liveness::Answers(view) => view.show(report, now),
+            Liveness::Unresponsive(since, last) => {
                 if let Some(last) = last {
                     last.show_unresponsive(report, *since, now);
                 }
@@ -179,7 +179,7 @@ impl Shown {
 /// The changes of the reason for which a guard makes the node Degraded.
 #[derive(Debug)]
 pub(crate) struct Turns {
-    seen: watch::Receiver<Seen>,
+    liveness: watch::Receiver<Liveness>,
     reason: Option<Reason>,
 }
 
@@ -187,16 +187,18 @@ impl Turns {
     /// Ends when the reason differs from the last one.
     pub(crate) async fn next(&mut self) {
         let last = self.reason;
-        let turned = self.seen.wait_for(|seen| reason_of(seen) != last);
-        match turned.await.map(|seen| reason_of(&seen)) {
+        let turned = self
+            .liveness
+            .wait_for(|liveness| reason_of(liveness) != last);
+        match turned.await.map(|liveness| reason_of(&liveness)) {
             Ok(reason) => self.reason = reason,
             Err(_) => pending().await,
         }
     }
 }
 
-fn reason_of(seen: &Seen) -> Option<Reason> {
-    seen.view().and_then(reason_alone)
+fn reason_of(liveness: &Liveness) -> Option<Reason> {
+    liveness.view().and_then(reason_alone)
 }
 
 /// Why there was no answer, in words.
@@ -213,7 +215,7 @@ fn reason(answer: &Result<Status, Error>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::seen::tests::{RUNTIME, in_phase};
+    use super::liveness::tests::{RUNTIME, in_phase};
     use super::view::Phase;
     use super::*;
 
@@ -228,7 +230,7 @@ mod tests {
             (Phase::Guarding { since }, true),
             (Phase::Passing, true),
         ] {
-            guard.seen.send_replace(in_phase(phase));
+            guard.liveness.send_replace(in_phase(phase));
             let turned = tokio::time::timeout(Duration::from_secs(1), turns.next()).await;
             assert_eq!(turned.is_ok(), is_change, "{phase:?}");
         }

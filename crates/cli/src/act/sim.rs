@@ -138,7 +138,7 @@ async fn follow(
             Ok::<(), Infallible>(())
         };
         let Ok(ending) = scenario.play(sim, print).await;
-        if ending == Ending::Quiet {
+        if ending == Ending::AfterLastStep {
             pending::<()>().await;
         }
         drop(sender);

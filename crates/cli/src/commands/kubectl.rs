@@ -181,7 +181,7 @@ async fn listed(fleet: &Fleet, options: &Kubectl) -> anyhow::Result<(Vec<NodeVie
     });
     let mut listed = listed.await?;
     listed.nodes.sort_by_cached_key(NodeView::rank);
-    Ok((listed.nodes, listed.version))
+    Ok((listed.nodes, listed.resource_version))
 }
 
 async fn show_node(fleet: &Fleet, name: &str, options: &Kubectl) -> anyhow::Result<Outcome> {
@@ -250,7 +250,7 @@ async fn follow(
         match watch.next().await {
             Ok(Some(change)) => shown.change(change)?,
             Ok(None) => {
-                watch.version().clone_into(version);
+                watch.resource_version().clone_into(version);
                 return Ok(Ok(()));
             }
             Err(failure) => return Ok(Err(failure)),
@@ -290,7 +290,7 @@ impl Shown {
             .cloned()
             .collect();
         for node in gone {
-            self.change(Change::Gone(node))?;
+            self.change(Change::Deleted(node))?;
         }
         let new = nodes.into_iter().filter(|view| self.is_new(view)).collect();
         self.show(new)
@@ -298,10 +298,10 @@ impl Shown {
 
     fn change(&mut self, change: Change) -> anyhow::Result<()> {
         match change {
-            Change::There(view) if self.is_new(&view) => self.show(vec![*view]),
-            Change::There(_) => Ok(()),
-            Change::Gone(node) if self.nodes.remove(&node).is_none() => Ok(()),
-            Change::Gone(node) => {
+            Change::Exists(view) if self.is_new(&view) => self.show(vec![*view]),
+            Change::Exists(_) => Ok(()),
+            Change::Deleted(node) if self.nodes.remove(&node).is_none() => Ok(()),
+            Change::Deleted(node) => {
                 let gone = Gone { node, gone: true };
                 output::show(self.format, &gone, || show::gone(&gone.node))
             }

@@ -32,20 +32,20 @@ pub(crate) struct ApiClient {
 /// The properties of a request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RequestSpec {
-    /// The right that it needs, as RBAC names it.
-    pub(crate) right: &'static str,
-    /// The object, for the error if it is not found.
-    pub(crate) of: &'static str,
+    /// The permission that it needs, as RBAC names it.
+    pub(crate) permission: &'static str,
+    /// What it requests, for the error if that is not found.
+    pub(crate) object: &'static str,
     /// The maximum number of bytes of the answer.
     pub(crate) max_bytes: usize,
 }
 
 impl RequestSpec {
     /// A request for a single object.
-    pub(crate) const fn object(right: &'static str, of: &'static str) -> Self {
+    pub(crate) const fn object(permission: &'static str, object: &'static str) -> Self {
         Self {
-            right,
-            of,
+            permission,
+            object,
             max_bytes: MAX_OBJECT_BYTES,
         }
     }
@@ -273,8 +273,10 @@ async fn checked(response: Response<Body>, spec: RequestSpec) -> Result<Response
     let code = status.as_u16();
     Err(match status {
         StatusCode::UNAUTHORIZED => Failure::Unauthorized,
-        StatusCode::FORBIDDEN => Failure::Forbidden(spec.right, message.await.unwrap_or_default()),
-        StatusCode::NOT_FOUND => Failure::NotFound(spec.of),
+        StatusCode::FORBIDDEN => {
+            Failure::Forbidden(spec.permission, message.await.unwrap_or_default())
+        }
+        StatusCode::NOT_FOUND => Failure::NotFound(spec.object),
         StatusCode::CONFLICT => Failure::Conflict(message.await.unwrap_or_default()),
         StatusCode::GONE => Failure::Expired,
         StatusCode::TOO_MANY_REQUESTS => Failure::Busy { code, retry_after },

@@ -22,7 +22,7 @@ pub use access::Access;
 pub use events::FleetEvent;
 pub use view::{FleetState, NodeView};
 
-/// The maximum size of a page of nodes: 500 Nodes of 64 kB.
+/// The maximum size of a page of Nodes: 1000 Nodes, the largest chunk, of 32 kB.
 const MAX_PAGE_BYTES: usize = 32 << 20;
 
 /// The maximum number of times that a list is begun again because its continuation has expired.
@@ -31,34 +31,34 @@ const MAX_RESTARTS: usize = 3;
 /// The duration of a watch in seconds.
 const WATCH_TIMEOUT_SECONDS: u32 = 300;
 
-/// The Nodes of a cluster.
+/// Reads the Nodes of a cluster from its API server.
 pub struct Fleet {
     client: ApiClient,
     clock: WallClock,
 }
 
-/// The Nodes of one version of the cluster.
+/// The Nodes of a cluster as of one resource version.
 #[derive(Clone, Debug)]
 pub struct Listed {
     /// The Nodes, in the order of the server.
     pub nodes: Vec<NodeView>,
-    /// The version from which a watch continues.
-    pub version: String,
+    /// The resource version from which a watch continues.
+    pub resource_version: String,
 }
 
 /// A change of a Node.
 #[derive(Clone, Debug)]
 pub enum Change {
     /// The Node exists, with this content.
-    There(Box<NodeView>),
-    /// The Node was deleted.
-    Gone(String),
+    Exists(Box<NodeView>),
+    /// The Node of this name was deleted.
+    Deleted(String),
 }
 
 /// A watch of the Nodes.
 pub struct Watch {
     watch: api::Watch<Node>,
-    version: String,
+    resource_version: String,
     clock: WallClock,
 }
 
@@ -69,22 +69,23 @@ impl Watch {
         while let Some(watched) = self.watch.next().await? {
             let (WatchEvent::Exists(node) | WatchEvent::Deleted(node) | WatchEvent::Bookmark(node)) =
                 &watched;
-            self.version.clone_from(&node.metadata.resource_version);
+            self.resource_version
+                .clone_from(&node.metadata.resource_version);
             match watched {
                 WatchEvent::Exists(node) => {
                     let view = NodeView::of(&node, (self.clock)());
-                    return Ok(Some(Change::There(Box::new(view))));
+                    return Ok(Some(Change::Exists(Box::new(view))));
                 }
-                WatchEvent::Deleted(node) => return Ok(Some(Change::Gone(node.metadata.name))),
+                WatchEvent::Deleted(node) => return Ok(Some(Change::Deleted(node.metadata.name))),
                 WatchEvent::Bookmark(_) => {}
             }
         }
         Ok(None)
     }
 
-    /// The version up to which all changes were returned.
-    pub fn version(&self) -> &str {
-        &self.version
+    /// The resource version up to which all changes were returned.
+    pub fn resource_version(&self) -> &str {
+        &self.resource_version
     }
 }
 
@@ -113,8 +114,9 @@ impl Fleet {
         Ok(Self { client, clock })
     }
 
-    /// All Nodes that match a selector, in pages of this size. `progress` receives the number of
-    /// received Nodes, and the total if the server reports it.
+    /// All Nodes that match `selector`, requested in pages of `chunk` Nodes. `progress` receives how many Nodes
+    /// have been received, and how many remain if the server reports that, which it does only without a selector.
+    /// If the continuation expires, the list and the counts begin again.
     pub async fn nodes(
         &self,
         selector: Option<&str>,
@@ -146,8 +148,8 @@ impl Fleet {
                 ("continue", token.as_deref()),
             ];
             let spec = RequestSpec {
-                right: "list nodes",
-                of: "the list of nodes",
+                permission: "list nodes",
+                object: "the list of nodes",
                 max_bytes: MAX_PAGE_BYTES,
             };
             let path = path("/api/v1/nodes", &query);
@@ -157,8 +159,11 @@ impl Fleet {
             progress(nodes.len(), page.metadata.remaining_item_count);
             token = page.metadata.token.filter(|token| !token.is_empty());
             if token.is_none() {
-                let version = page.metadata.resource_version;
-                return Ok(Listed { nodes, version });
+                let resource_version = page.metadata.resource_version;
+                return Ok(Listed {
+                    nodes,
+                    resource_version,
+                });
             }
         }
     }
@@ -174,14 +179,18 @@ impl Fleet {
         Ok(NodeView::of(&node, (self.clock)()))
     }
 
-    /// Opens a watch from a version on.
-    pub async fn watch(&self, selector: Option<&str>, version: &str) -> Result<Watch, Failure> {
+    /// Watches for changes after this resource version.
+    pub async fn watch(
+        &self,
+        selector: Option<&str>,
+        resource_version: &str,
+    ) -> Result<Watch, Failure> {
         let timeout = WATCH_TIMEOUT_SECONDS.to_string();
         let query = [
             ("watch", Some("true")),
             ("allowWatchBookmarks", Some("true")),
             ("timeoutSeconds", Some(timeout.as_str())),
-            ("resourceVersion", Some(version)),
+            ("resourceVersion", Some(resource_version)),
             ("labelSelector", selector),
         ];
         let spec = RequestSpec::object("watch nodes", "the list of nodes");
@@ -189,7 +198,7 @@ impl Fleet {
         let watch = self.client.watch(&path, spec);
         Ok(Watch {
             watch: watch.await?,
-            version: version.to_owned(),
+            resource_version: resource_version.to_owned(),
             clock: self.clock.clone(),
         })
     }

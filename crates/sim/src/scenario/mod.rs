@@ -1,12 +1,13 @@
 //! Scenarios: text that defines what happens to a node, and when.
 //!
 //! ```text
-//!   text --parse (pure)--> Scenario: steps --check--> against a world, before it begins
-//!                                     \---play---> Sim, on tokio's clock: world, faults, stream
+//!   text --parse (pure)--> Scenario: steps --check--> does the node have all named pods and containers?
+//!                                     \---play---> Sim, on tokio's clock: pods, faults, stream
 //! ```
 //!
 //! Each line is a time and an action. `docs/sim.md` describes all actions.
 
+use std::ops::Range;
 use std::time::Duration;
 
 mod action;
@@ -44,7 +45,7 @@ use words::Words;
 ///         Ok::<(), std::io::Error>(())
 ///     })
 ///     .await?;
-/// assert_eq!(ending, Ending::Quiet);
+/// assert_eq!(ending, Ending::AfterLastStep);
 /// # Ok(())
 /// # }
 /// ```
@@ -65,20 +66,20 @@ pub struct Step {
     pub line: usize,
     /// The whole line.
     text: String,
-    /// The offset of the action in the line.
-    begins: usize,
+    /// The part of the line that is the action.
+    written: Range<usize>,
 }
 
 impl Step {
     /// The action as it was written.
     pub fn written(&self) -> &str {
-        let action = &self.text[self.begins..];
-        action.split(" #").next().unwrap_or(action).trim_end()
+        &self.text[self.written.clone()]
     }
 }
 
 impl Scenario {
-    /// Parses a scenario. `name` is its name in errors, such as that of a file.
+    /// Parses a scenario. `name` identifies it in errors, for example by its file name. A step whose time is
+    /// before that of the previous one is an error.
     pub fn parse(name: &str, text: &str) -> Result<Self, ScenarioError> {
         let mut steps = Vec::new();
         let mut last = Duration::ZERO;
@@ -109,7 +110,7 @@ fn step(
         return Ok(None);
     }
     let at = words.time(last)?;
-    let begins = words.begin_of_next();
+    let written = words.remaining();
     let action = verbs::action(words)?;
     words.end()?;
     Ok(Some(Step {
@@ -117,7 +118,7 @@ fn step(
         action,
         line,
         text: words.line().to_owned(),
-        begins,
+        written,
     }))
 }
 

@@ -21,7 +21,7 @@ impl Scenario {
             let checked = change(&mut world, &step.action, now);
             let checked = checked.and_then(|_| check_references(&mut world, &step.action));
             checked.map_err(|why| {
-                let wrong = Unexpected::whole(&step.text, step.begins, step.written(), why);
+                let wrong = Unexpected::part(&step.text, step.written.clone(), why);
                 wrong.at(&self.name, step.line, &step.text)
             })?;
         }

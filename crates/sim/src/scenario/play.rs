@@ -28,8 +28,8 @@ pub struct Played {
 /// How a scenario ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// After the last step. The node stays as it is.
-    Quiet,
+    /// The node stays as it is.
+    AfterLastStep,
     /// With the action `end`.
     End,
 }
@@ -73,7 +73,7 @@ impl Scenario {
                     })?;
                 }
             } else {
-                return Ok(Ending::Quiet);
+                return Ok(Ending::AfterLastStep);
             }
         }
     }

@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::num::NonZeroU32;
+use std::ops::Range;
 use std::time::Duration;
 
 use pleg_text::GoDuration;
@@ -47,11 +48,11 @@ impl Unexpected {
         }
     }
 
-    /// An error of the text from `begins` to the end of the line, without its comment.
-    pub(super) fn whole(text: &str, begins: usize, written: &str, why: String) -> Self {
+    /// An error of this part of the line.
+    pub(super) fn part(line: &str, part: Range<usize>, why: String) -> Self {
         Self {
-            column: text[..begins].chars().count(),
-            width: written.chars().count(),
+            column: line[..part.start].chars().count(),
+            width: line[part].chars().count(),
             why,
         }
     }
@@ -103,8 +104,9 @@ impl<'a> Words<'a> {
         self.line
     }
 
-    pub(super) fn begin_of_next(&self) -> usize {
-        self.next
+    /// The part of the line that is not read yet, without the comment.
+    pub(super) fn remaining(&self) -> Range<usize> {
+        self.next..self.end
     }
 
     pub(super) fn is_at_end(&self) -> bool {

@@ -64,7 +64,7 @@ impl State {
 
     /// Scrolls the page, or moves the cursor if there is none.
     fn advance(&mut self, rows: isize) {
-        let last = self.extent.last_scroll;
+        let last = self.extent.max_scroll;
         match self.pages.last_mut() {
             Some(page) => {
                 page.scroll = page.scroll.min(last).saturating_add_signed(rows).min(last);

@@ -1,7 +1,7 @@
 //! The state of the screen: what is known of the node, and the reader's choices.
 //!
 //! ```text
-//!   Update --> node: status, pods, events, outstanding, examination
+//!   Update --> node: status, pods, events, outstanding calls, the doctor's examination
 //!                        |  filter, sort, faults only
 //!                        v
 //!                      rows of each panel, with a cursor
@@ -62,13 +62,13 @@ pub struct State {
     extent: Extent,
 }
 
-/// The part of the content that fitted on the screen at the last draw.
+/// What the last draw measured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Extent {
     /// The rows of the table, or the lines of the page, that are on the screen.
     pub rows: usize,
     /// The maximum scroll position of the page.
-    pub last_scroll: usize,
+    pub max_scroll: usize,
 }
 
 impl State {
@@ -132,6 +132,7 @@ impl State {
     pub fn stale_since(&self) -> Option<WallTime> {
         let taken = self.node.status.as_ref().map(|status| status.at);
         match (&self.node.source, self.position) {
+            // A gap in a recording is replayed as a loss of the source.
             (Source::Disconnected { since, .. }, Some(_)) => Some(*since),
             // The loss of the source is noticed some time after its last answer.
             (Source::Disconnected { since, .. }, None) => Some(taken.unwrap_or(*since)),
@@ -146,10 +147,10 @@ impl State {
         self.stale_since().unwrap_or(self.now)
     }
 
-    /// Whether the pods were observed at least once.
+    /// Whether the pods have arrived, and are not of an agent that has completed no relist yet.
     pub fn has_observed_pods(&self) -> bool {
         let status = self.node.status.as_ref();
-        let has_relisted = status.is_none_or(|status| status.value.relist.count > 0);
-        self.node.pods_taken.is_some() && has_relisted
+        let is_before_first_relist = status.is_some_and(|status| status.value.relist.count == 0);
+        self.node.pods_taken.is_some() && !is_before_first_relist
     }
 }

@@ -108,10 +108,10 @@ fn split(area: Rect, rows: u16) -> (Rect, Rect) {
 /// The lines of a page from `scroll` on.
 fn scrolled(frame: &mut Frame<'_>, area: Rect, lines: Vec<Line<'static>>, scroll: usize) -> Extent {
     let rows = usize::from(area.height);
-    let last_scroll = lines.len().saturating_sub(rows);
-    let lines = lines.into_iter().skip(scroll.min(last_scroll)).take(rows);
+    let max_scroll = lines.len().saturating_sub(rows);
+    let lines = lines.into_iter().skip(scroll.min(max_scroll)).take(rows);
     frame.render_widget(Paragraph::new(lines.collect::<Vec<_>>()), area);
-    Extent { rows, last_scroll }
+    Extent { rows, max_scroll }
 }
 
 /// Draws the tables one below the other. The one with the focus gets the remaining rows.
@@ -137,6 +137,6 @@ fn tables(frame: &mut Frame<'_>, area: Rect, state: &State, theme: &Theme) -> Ex
     }
     Extent {
         rows,
-        last_scroll: 0,
+        max_scroll: 0,
     }
 }

@@ -21,7 +21,7 @@ use ::static_pods::pods::Pods;
 use ::static_pods::runtime::{CallFailed, CgroupVersion, Cgroups, Host, RuntimeClient};
 use ::static_pods::source::{Manifests, find_leftovers};
 use ::static_pods::worker::{Lines, OnHost, Workers, rotate_logs};
-use agent::{StaticPodsError, Through};
+use agent::{GuardedRuntime, StaticPodsError};
 use cri::Endpoint;
 use pleg::Pleg;
 use pleg::model::wall_time::system_clock;
@@ -82,7 +82,7 @@ impl agent::StaticPods for StaticPods {
     fn keep(
         &self,
         pleg: Pleg,
-        runtime: Arc<Through>,
+        runtime: Arc<GuardedRuntime>,
     ) -> Pin<Box<dyn Future<Output = StaticPodsError> + Send + '_>> {
         Box::pin(async move {
             match keep(self, pleg, runtime).await {
@@ -107,7 +107,7 @@ impl agent::StaticPods for StaticPods {
 async fn keep(
     of: &StaticPods,
     pleg: Pleg,
-    runtime: Arc<Through>,
+    runtime: Arc<GuardedRuntime>,
 ) -> Result<Infallible, CannotKeep> {
     let client = Arc::new(RuntimeClient::new(&of.guard));
     answer("version", || client.version()).await;

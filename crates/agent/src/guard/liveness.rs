@@ -7,12 +7,12 @@ use std::sync::Arc;
 use guard_api::{Error, Status};
 use tokio::time::Instant;
 
+use super::route::Route;
 use super::view::View;
-use super::way::Way;
 
 /// What is known of a guard.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) enum Seen {
+pub(super) enum Liveness {
     /// There is none.
     #[default]
     Absent,
@@ -22,7 +22,7 @@ pub(super) enum Seen {
     Unresponsive(Instant, Option<Arc<View>>),
 }
 
-impl Seen {
+impl Liveness {
     /// What the guard does, while it responds.
     pub(super) fn view(&self) -> Option<&View> {
         match self {
@@ -32,10 +32,10 @@ impl Seen {
     }
 
     /// How calls reach the runtime now.
-    pub(super) fn way(&self) -> Way {
+    pub(super) fn route(&self) -> Route {
         match self {
-            Self::Answers(view) => Way::Guard(view.started),
-            Self::Absent | Self::Unresponsive(..) => Way::Runtime,
+            Self::Answers(view) => Route::Guard(view.started),
+            Self::Absent | Self::Unresponsive(..) => Route::Runtime,
         }
     }
 
@@ -105,9 +105,9 @@ pub(super) mod tests {
     }
 
     /// A guard that answers, in this phase.
-    pub(crate) fn in_phase(phase: Phase) -> Seen {
+    pub(crate) fn in_phase(phase: Phase) -> Liveness {
         let view = View::of(status(1, 1), Instant::now()).unwrap();
-        Seen::Answers(Arc::new(View { phase, ..view }))
+        Liveness::Answers(Arc::new(View { phase, ..view }))
     }
 
     fn unreachable(kind: io::ErrorKind) -> Result<Status, Error> {
@@ -117,13 +117,13 @@ pub(super) mod tests {
         })
     }
 
-    fn after(seen: &Seen, answer: &Result<Status, Error>) -> Seen {
-        seen.after(answer, Path::new(RUNTIME), Instant::now())
+    fn after(liveness: &Liveness, answer: &Result<Status, Error>) -> Liveness {
+        liveness.after(answer, Path::new(RUNTIME), Instant::now())
     }
 
     #[tokio::test(start_paused = true)]
     async fn an_earlier_answer_of_the_same_guard_does_not_replace_a_later_one() {
-        let later = after(&Seen::Absent, &Ok(status(1, 6)));
+        let later = after(&Liveness::Absent, &Ok(status(1, 6)));
         assert_eq!(later.view().unwrap().revision, 6);
         assert_eq!(after(&later, &Ok(status(1, 5))).view().unwrap().revision, 6);
         let another = after(&later, &Ok(status(2, 1)));
@@ -132,17 +132,24 @@ pub(super) mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_guard_that_was_there_and_does_not_respond_is_reported_as_such() {
-        let answers = after(&Seen::Absent, &Ok(status(1, 1)));
+        let answers = after(&Liveness::Absent, &Ok(status(1, 1)));
         let overdue = Err(Error::Silent("/run/guard.sock".into()));
-        for seen in [&Seen::Absent, &answers] {
-            assert!(matches!(after(seen, &overdue), Seen::Unresponsive(..)));
-            let gone = after(seen, &unreachable(io::ErrorKind::NotFound));
-            assert_eq!(gone, Seen::Absent, "it was removed");
+        for liveness in [&Liveness::Absent, &answers] {
+            assert!(matches!(
+                after(liveness, &overdue),
+                Liveness::Unresponsive(..)
+            ));
+            let gone = after(liveness, &unreachable(io::ErrorKind::NotFound));
+            assert_eq!(gone, Liveness::Absent, "it was removed");
         }
         let refused = unreachable(io::ErrorKind::ConnectionRefused);
         let killed = after(&answers, &refused);
-        assert!(matches!(killed, Seen::Unresponsive(_, Some(_))));
-        assert_eq!(after(&Seen::Absent, &refused), Seen::Absent, "a stale file");
+        assert!(matches!(killed, Liveness::Unresponsive(_, Some(_))));
+        assert_eq!(
+            after(&Liveness::Absent, &refused),
+            Liveness::Absent,
+            "a stale file"
+        );
     }
 
     #[tokio::test(start_paused = true)]
@@ -151,7 +158,7 @@ pub(super) mod tests {
             runtime: "/run/other.sock".to_owned(),
             ..status(1, 1)
         };
-        assert_eq!(after(&Seen::Absent, &Ok(other)), Seen::Absent);
+        assert_eq!(after(&Liveness::Absent, &Ok(other)), Liveness::Absent);
     }
 
     #[tokio::test]
@@ -167,8 +174,8 @@ pub(super) mod tests {
         };
         for (path, is_same) in [(var_run.join("r.sock"), true), (run.join("s.sock"), false)] {
             let answer = Ok(of(path));
-            let seen = Seen::Absent.after(&answer, &run.join("r.sock"), Instant::now());
-            assert_eq!(seen != Seen::Absent, is_same);
+            let liveness = Liveness::Absent.after(&answer, &run.join("r.sock"), Instant::now());
+            assert_eq!(liveness != Liveness::Absent, is_same);
         }
     }
 }

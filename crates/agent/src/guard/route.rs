@@ -11,7 +11,7 @@ use cri::{Connect, Connection};
 use guard_api::{Error, StatusRequest};
 use tokio::time::{Instant, sleep};
 
-use super::seen::Seen;
+use super::liveness::Liveness;
 use super::{Guard, PAUSE_AFTER_ANSWER, REACH_TIMEOUT};
 
 /// A guard that was killed is started again within this time; one that is paused goes on.
@@ -19,8 +19,8 @@ const RESTART_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// How calls reach the runtime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Way {
-    /// Through the guard that started at this time, in nanoseconds since 1970.
+pub(super) enum Route {
+    /// GuardedRuntime the guard that started at this time, in nanoseconds since 1970.
     Guard(u64),
     /// On the runtime's own socket.
     Runtime,
@@ -28,14 +28,14 @@ pub(super) enum Way {
 
 impl Guard {
     /// How calls reach the runtime, as far as this is known.
-    pub(super) fn way(&self) -> Way {
-        self.seen.borrow().way()
+    pub(super) fn route(&self) -> Route {
+        self.liveness.borrow().route()
     }
 
-    /// Whether calls reach the runtime on another way now: the guard was replaced, does not respond, or
+    /// Whether calls reach the runtime on another route now: the guard was replaced, does not respond, or
     /// responds again.
-    pub(super) async fn has_changed_since(&self, way: Way) -> bool {
-        self.current().await.way() != way
+    pub(super) async fn has_changed_since(&self, route: Route) -> bool {
+        self.current().await.route() != route
     }
 
     /// Connections to the runtime: through the guard, which shares calls with a kubelet's; without one,
@@ -45,19 +45,19 @@ impl Guard {
         Arc::new(move || {
             let guard = guard.clone();
             Box::pin(async move {
-                let way = guard.reach().await?;
-                let socket: &Path = match way {
-                    Way::Guard(_) => guard.client.socket(),
-                    Way::Runtime => &guard.runtime,
+                let route = guard.reach().await?;
+                let socket: &Path = match route {
+                    Route::Guard(_) => guard.client.socket(),
+                    Route::Runtime => &guard.runtime,
                 };
                 let connection = Connection::open(socket.to_owned()).await?;
-                Ok(connection.until(guard.changes_from(way)))
+                Ok(connection.until(guard.changes_from(route)))
             })
         })
     }
 
-    /// Which way leads to the runtime now; an error if the guard cannot reach it.
-    async fn reach(&self) -> io::Result<Way> {
+    /// Which route leads to the runtime now; an error if the guard cannot reach it.
+    async fn reach(&self) -> io::Result<Route> {
         let request = StatusRequest {
             seen: 0,
             reach: true,
@@ -65,42 +65,42 @@ impl Guard {
         let began = Instant::now();
         loop {
             let answer = self.request(request.clone(), REACH_TIMEOUT).await;
-            let seen = self.seen.borrow().clone();
-            match (answer, seen) {
-                (Ok(status), Seen::Answers(_)) => {
+            let liveness = self.liveness.borrow().clone();
+            match (answer, liveness) {
+                (Ok(status), Liveness::Answers(_)) => {
                     return match status.unreachable {
-                        None => Ok(Way::Guard(status.started)),
+                        None => Ok(Route::Guard(status.started)),
                         Some(why) if why.errno != 0 => Err(io::Error::from_raw_os_error(why.errno)),
                         Some(why) => Err(io::Error::other(why.message)),
                     };
                 }
-                (Err(Error::Unreachable { .. }), Seen::Unresponsive(..))
+                (Err(Error::Unreachable { .. }), Liveness::Unresponsive(..))
                     if began.elapsed() < RESTART_TIMEOUT =>
                 {
                     sleep(PAUSE_AFTER_ANSWER).await;
                 }
-                _ => return Ok(Way::Runtime),
+                _ => return Ok(Route::Runtime),
             }
         }
     }
 
-    /// Ends with the reason for which another way is right now.
-    fn changes_from(&self, way: Way) -> impl Future<Output = io::Error> + Send + use<> {
-        let mut seen = self.seen.subscribe();
-        let is_other = move |seen: &Seen| match way {
-            Way::Guard(_) => matches!(seen, Seen::Unresponsive(..)),
-            Way::Runtime => matches!(seen, Seen::Answers(_)),
+    /// Ends with the reason for which another route is right now.
+    fn changes_from(&self, route: Route) -> impl Future<Output = io::Error> + Send + use<> {
+        let mut liveness = self.liveness.subscribe();
+        let is_other = move |liveness: &Liveness| match route {
+            Route::Guard(_) => matches!(liveness, Liveness::Unresponsive(..)),
+            Route::Runtime => matches!(liveness, Liveness::Answers(_)),
         };
         async move {
             let why = loop {
-                if seen.wait_for(is_other).await.is_err() {
+                if liveness.wait_for(is_other).await.is_err() {
                     return io::Error::other("this process ends");
                 }
-                if way == Way::Runtime {
+                if route == Route::Runtime {
                     break "there is a guard now";
                 }
                 sleep(RESTART_TIMEOUT).await;
-                if is_other(&seen.borrow_and_update()) {
+                if is_other(&liveness.borrow_and_update()) {
                     break "the guard does not respond";
                 }
             };
@@ -113,7 +113,7 @@ impl Guard {
 mod tests {
     use cri::Endpoint;
 
-    use super::super::seen::tests::{RUNTIME, in_phase};
+    use super::super::liveness::tests::{RUNTIME, in_phase};
     use super::super::view::Phase;
     use super::*;
 
@@ -121,16 +121,16 @@ mod tests {
     async fn a_connection_changes_its_way_with_the_guard() {
         let guard = Guard::new("/run/guard.sock", &Endpoint::new(RUNTIME));
         let within = Duration::from_secs(5);
-        let changes = async |way, seen: Seen| {
-            guard.seen.send_replace(seen);
-            let changed = tokio::time::timeout(within, guard.changes_from(way));
+        let changes = async |route, liveness: Liveness| {
+            guard.liveness.send_replace(liveness);
+            let changed = tokio::time::timeout(within, guard.changes_from(route));
             changed.await.is_ok()
         };
-        let unresponsive = || Seen::Unresponsive(Instant::now(), None);
-        assert!(changes(Way::Guard(1), unresponsive()).await);
-        assert!(!changes(Way::Guard(1), in_phase(Phase::Passing)).await);
-        assert!(changes(Way::Runtime, in_phase(Phase::Passing)).await);
-        assert!(!changes(Way::Runtime, Seen::Absent).await);
-        assert!(!changes(Way::Runtime, unresponsive()).await);
+        let unresponsive = || Liveness::Unresponsive(Instant::now(), None);
+        assert!(changes(Route::Guard(1), unresponsive()).await);
+        assert!(!changes(Route::Guard(1), in_phase(Phase::Passing)).await);
+        assert!(changes(Route::Runtime, in_phase(Phase::Passing)).await);
+        assert!(!changes(Route::Runtime, Liveness::Absent).await);
+        assert!(!changes(Route::Runtime, unresponsive()).await);
     }
 }

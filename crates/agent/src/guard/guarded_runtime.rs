@@ -1,8 +1,8 @@
 //! The runtime, called through the guard if there is one.
 //!
 //! ```text
-//!   a call --> its connection is lost --the way to the runtime has changed--> it is made again
-//!                                     \--it is still the same way-----------> the call is lost
+//!   a call --> its connection is lost --the route to the runtime has changed--> it is made again
+//!                                     \--it is still the same route-----------> the call is lost
 //! ```
 //!
 //! A guard that ends, or that stops responding, takes the connection along, which shows nothing of the
@@ -23,12 +23,12 @@ use super::Guard;
 
 /// A runtime, perhaps behind a guard.
 #[derive(Debug)]
-pub struct Through {
+pub struct GuardedRuntime {
     runtime: GrpcRuntime,
     guard: Option<Guard>,
 }
 
-impl Through {
+impl GuardedRuntime {
     /// The runtime at `endpoint`, and the guard that may be in front of it.
     pub(crate) fn new(endpoint: &Endpoint, guard: Option<Guard>, max_message_size: usize) -> Self {
         let runtime = match &guard {
@@ -39,7 +39,7 @@ impl Through {
         Self { runtime, guard }
     }
 
-    /// Makes a call, and makes it again as long as the way to the runtime changes before its answer.
+    /// Makes a call, and makes it again as long as the route to the runtime changes before its answer.
     async fn call<A, F>(&self, call: impl Fn() -> F + Send) -> Result<A, CallError>
     where
         F: Future<Output = Result<A, CallError>> + Send,
@@ -48,17 +48,17 @@ impl Through {
             return call().await;
         };
         loop {
-            let way = guard.way();
+            let route = guard.route();
             let answer = call().await;
             let is_lost = matches!(&answer, Err(CallError::Unavailable(why)) if why.cause == NoConnection::Lost);
-            if !is_lost || !guard.has_changed_since(way).await {
+            if !is_lost || !guard.has_changed_since(route).await {
                 return answer;
             }
         }
     }
 }
 
-impl Runtime for Through {
+impl Runtime for GuardedRuntime {
     async fn version(&self) -> Result<RuntimeVersion, CallError> {
         self.call(|| self.runtime.version()).await
     }

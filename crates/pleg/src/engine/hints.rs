@@ -1,6 +1,6 @@
 //! Hints of the runtime's event stream.
 
-use super::limits::{SLOW_AFTER, UNKNOWN_POD_COST};
+use super::limits::SLOW_AFTER;
 use super::state::Engine;
 use crate::config::Mode;
 use crate::model::event::Source;
@@ -33,21 +33,14 @@ impl Engine {
                 (Some(pod), named.collect())
             }
         };
-        // No call is made before its pod is known.
-        let cost = pod.as_ref().map_or(1, |pod| self.cost_of(pod));
-        if !self.sources.hint_budget.take(cost, now.instant) {
+        if !self.sources.hint_budget.take(now.instant) {
             // While lists are not answered, the next sweep requests it.
             self.sweeper.remember(id, now.instant);
             self.on_flooded(now);
             return;
         }
-        let pod = pod.or_else(|| {
-            let pod = self.records.pod_of(&id)?;
-            self.sources.hint_budget.spend(self.cost_of(&pod));
-            Some(pod)
-        });
         // Its pod is unknown: a list shows it, or the next sweep requests the id.
-        let Some(pod) = pod else {
+        let Some(pod) = pod.or_else(|| self.records.pod_of(&id)) else {
             self.sweeper.remember(id, now.instant);
             return self.hurry(now);
         };
@@ -59,14 +52,6 @@ impl Engine {
             removed: if is_removal { vec![id] } else { Vec::new() },
         };
         self.hint(&pod, hint, now);
-    }
-
-    /// How many status calls an inspection of the pod takes.
-    fn cost_of(&self, pod: &PodRef) -> u32 {
-        match self.records.listed_as(&pod.uid) {
-            None => UNKNOWN_POD_COST,
-            Some(pod) => (pod.sandboxes.len() + pod.containers.len()) as u32,
-        }
     }
 
     /// Events were dropped: one relist replaces the inspections.

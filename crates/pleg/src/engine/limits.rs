@@ -78,17 +78,13 @@ pub(super) const RECONNECT_WITHIN: Duration = seconds(3);
 
 // Hints of the event stream.
 
-/// How many status calls hints may cause at once; further hints cause one relist. Chosen: well
-/// above the 450 calls of fifty pods that end at once. They send 150 events, and each event
-/// requests a sandbox and one or two containers.
-pub(super) const HINT_BURST: u32 = 1200;
+/// How many inspections hints may cause at once; further hints cause one relist. Chosen: well above
+/// the 150 events of fifty pods that end at once.
+pub(super) const HINT_BURST: f64 = 300.0;
 
-/// How many status calls per second hints may cause after that. Chosen: 100 events per second.
-pub(super) const HINTS_PER_SECOND: u32 = 300;
-
-/// The cost of an event of an unknown pod. It is more than an ordinary pod costs, because the pod
-/// may not exist. Chosen.
-pub(super) const UNKNOWN_POD_COST: u32 = 6;
+/// How many inspections per second hints may cause after that. Chosen: an inspection takes three
+/// calls, of which a runtime answers thousands per second.
+pub(super) const HINTS_PER_SECOND: f64 = 50.0;
 
 /// How many changes the stream must have announced on this connection before lists become rare.
 /// Chosen.

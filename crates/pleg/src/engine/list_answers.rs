@@ -10,8 +10,8 @@ use super::passes::Basis;
 use super::relister::ListRow;
 use super::state::Engine;
 use crate::model::event::Source;
-use crate::model::id::{Id, PodUid};
-use crate::model::listed::{ContainerState, ListedContainer, ListedSandbox};
+use crate::model::id::PodUid;
+use crate::model::listed::{ListedContainer, ListedSandbox};
 use crate::model::snapshot::Snapshot;
 use crate::model::wall_time::Moment;
 use crate::observer::Measurement;
@@ -116,11 +116,6 @@ impl Engine {
             }
         }
         self.records.observe(snapshot, now.instant, Source::Relist);
-        for id in self.dead_and_listed_running() {
-            self.sources
-                .processes
-                .on_reported_running(&id, begun.instant);
-        }
         self.forget_removed();
         // A pod whose call failed in a sweep is inspected again, although the lists show it
         // unchanged.
@@ -160,16 +155,6 @@ impl Engine {
         {
             trust.on_relist();
         }
-    }
-
-    /// The containers that are listed as running although their process has ended.
-    fn dead_and_listed_running(&self) -> Vec<Id> {
-        let dead = self.sources.processes.dead().filter(|(id, pod)| {
-            let listed = self.records.listed_as(&pod.uid);
-            let mut rows = listed.into_iter().flat_map(|listed| &listed.containers);
-            rows.any(|row| row.id == **id && row.state == ContainerState::Running)
-        });
-        dead.map(|(id, _)| id.clone()).collect()
     }
 
     /// A call may be stuck although its id is gone. Then the inspection of the pod does not wait

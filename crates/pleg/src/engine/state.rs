@@ -238,9 +238,6 @@ impl Engine {
             self.act(Action::ReadHostIds);
         }
         self.drive_stream(now);
-        for (id, pid) in self.sources.processes.advance(instant) {
-            self.act(Action::Watch { id, pid });
-        }
         self.drop_known_births(instant);
         self.retry_doubtful(now);
         self.commit_exits_of_slow(now);

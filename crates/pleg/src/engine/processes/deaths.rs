@@ -76,19 +76,10 @@ impl Processes {
         None
     }
 
-    /// A call that was sent at `begun` showed the container as running. Returns whether its process
-    /// had ended by then, so that the runtime contradicts the kernel.
-    pub(crate) fn on_reported_running(&mut self, id: &Id, begun: Instant) -> bool {
-        let state = self.watches.get_mut(id).map(|watch| &mut watch.state);
-        let Some(State::Dead {
-            since, is_denied, ..
-        }) = state
-        else {
-            return false;
-        };
-        let was_dead = *since < begun;
-        *is_denied |= was_dead;
-        was_dead
+    /// Whether the process of the container had ended by this time, so that a runtime that reports it
+    /// as running contradicts the kernel.
+    pub(crate) fn was_dead(&self, id: &Id, time: Instant) -> bool {
+        matches!(self.state(id), Some(State::Dead { since, .. }) if *since < time)
     }
 
     /// The containers whose process has been dead for [`SETTLED_AFTER`] although the runtime reports

@@ -148,6 +148,6 @@ pub(super) const PAUSED_AFTER: Duration = millis(300);
 /// resolution of tokio's timer.
 pub(super) const MIN_SLEEP: Duration = millis(1);
 
-/// How long requests for the status wait after a pause of this process, at most. Answers that arrived
+/// How long commands wait after a pause of this process, at most. Answers that arrived
 /// during the pause are taken in first. Chosen: a Kubernetes probe times out after 1 s.
-pub(super) const STATUS_HELD_FOR: Duration = millis(500);
+pub(super) const COMMANDS_HELD_FOR: Duration = millis(500);

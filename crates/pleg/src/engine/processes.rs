@@ -23,9 +23,7 @@ use tokio::time::Instant;
 mod deaths;
 
 use super::call::{Call, Purpose, Request};
-use super::limits::{
-    FIRST_DEATH_PAUSE, FIRST_RETRY_PAUSE, MAX_WITHHELD_PAUSE, PARALLEL_CALLS,
-};
+use super::limits::{FIRST_DEATH_PAUSE, FIRST_RETRY_PAUSE, MAX_WITHHELD_PAUSE, PARALLEL_CALLS};
 use crate::kernel::Unwatched;
 use crate::model::id::{Id, PodRef};
 use crate::out::coverage::Failing;

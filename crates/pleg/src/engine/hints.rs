@@ -34,14 +34,10 @@ impl Engine {
             }
         };
         if !self.sources.hint_budget.take(now.instant) {
-            // While lists are not answered, the next sweep requests it.
-            self.sweeper.remember(id, now.instant);
-            self.on_flooded(now);
-            return;
+            return self.list_soon(now);
         }
-        // Its pod is unknown: a list shows it, or the next sweep requests the id.
+        // Its pod is unknown: a list shows it.
         let Some(pod) = pod.or_else(|| self.records.pod_of(&id)) else {
-            self.sweeper.remember(id, now.instant);
             return self.hurry(now);
         };
         let hint = Hint {
@@ -52,12 +48,6 @@ impl Engine {
             removed: if is_removal { vec![id] } else { Vec::new() },
         };
         self.hint(&pod, hint, now);
-    }
-
-    /// Events were dropped: one relist replaces the inspections.
-    pub(super) fn on_flooded(&mut self, now: Moment) {
-        self.distrust_stream(now);
-        self.list_soon(now);
     }
 
     /// Makes a relist due soon that replaces dropped hints: a burst of events ends within this time.

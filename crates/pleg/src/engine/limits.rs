@@ -50,8 +50,8 @@ pub(super) const MAX_LOSS_PAUSE: Duration = seconds(16);
 /// long: at most 25 calls per second. Chosen: a sweep must not load a runtime that is already in trouble.
 pub(super) const SWEEP_PACE: Duration = millis(5);
 
-/// How many ids whose pod is unknown are remembered for a sweep, or are followed after their
-/// directory appeared. It bounds memory and calls; a list shows the others. Chosen.
+/// How many new ids are followed after their directory appeared. It bounds memory and calls; a list
+/// shows the others. Chosen.
 pub(super) const MAX_UNKNOWN_IDS: usize = 256;
 
 // Retries.

@@ -109,7 +109,6 @@ impl Engine {
 
     /// Both lists show all pods as of `begun`.
     fn complete_relist(&mut self, snapshot: &Snapshot, begun: Moment, now: Moment) {
-        self.sweeper.forget_before(begun.instant);
         for list in List::BOTH {
             if let Some(as_of) = self.relister.known_as_of(list) {
                 self.sweeper.list_answered(list, as_of);

@@ -214,7 +214,7 @@ impl Engine {
         match input {
             Input::Answered(answered) => self.on_answered(*answered, now),
             Input::Announced(announced) => self.on_announced(announced, now),
-            Input::Flooded => self.on_flooded(now),
+            Input::Flooded => self.list_soon(now),
             Input::StreamEnded(result) => self.on_stream_ended(result, now),
             Input::Opened(id, opened) => self.on_opened(&id, opened, now),
             Input::Birth(birth) => self.on_birth(birth, now),

@@ -85,7 +85,7 @@ impl Engine {
         let uid = &ticket.uid;
         tracing::debug!("the inspection of {uid} failed: {error}");
         // The pod is inspected again after the next relist, so that must be soon.
-        self.distrust_stream(now);
+        self.hurry(now);
         let is_answered_since = !self.is_still_failing(&error);
         self.out.cache.set_error(uid, error, begun);
         if is_answered_since {

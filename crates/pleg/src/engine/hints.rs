@@ -71,7 +71,7 @@ impl Engine {
 
     pub(super) fn on_stream_ended(&mut self, result: Result<(), CallError>, now: Moment) {
         self.measure(Measurement::StreamFailed);
-        let was_live = self.sources.streaming.ended(&result, now.instant);
+        self.sources.streaming.ended(&result, now.instant);
         let why = match result {
             Ok(()) => "the runtime ended it".to_owned(),
             Err(error) => error.to_string(),
@@ -86,18 +86,6 @@ impl Engine {
             );
         } else {
             tracing::debug!("the event stream ended: {why}");
-        }
-        if was_live {
-            self.hurry(now);
-        }
-    }
-
-    /// Lists become rare again only after the stream has announced changes anew, and the next relist
-    /// is soon.
-    pub(super) fn distrust_stream(&mut self, now: Moment) {
-        if let Some(trust) = self.sources.streaming.trust() {
-            trust.reset();
-            self.hurry(now);
         }
     }
 }

@@ -5,7 +5,7 @@ use tokio::time::Instant;
 
 use super::births::Change;
 use super::call::Request;
-use super::processes::{Processes, ToOpen};
+use super::processes::Processes;
 use super::state::{Action, Engine};
 use crate::kernel::{Birth, Unwatched};
 use crate::model::id::Id;
@@ -26,9 +26,7 @@ impl Engine {
             }
             Birth::Unwatched(why) => {
                 tracing::info!("births of containers are not watched: {why}");
-                if self.sources.births.on_watched(Err(why)) {
-                    self.hurry(now);
-                }
+                self.sources.births.on_watched(Err(why));
             }
             Birth::Lost => self.list_soon(now),
             Birth::Appeared(id) => self.follow(id, Change::Appeared, now),
@@ -95,26 +93,11 @@ impl Engine {
 
     pub(super) fn on_opened(&mut self, id: &Id, opened: Result<(), Unwatched>, now: Moment) {
         self.sources.processes.on_opened(id, opened, now.instant);
-        self.hurry_if_unwatched(id, now);
     }
 
     pub(super) fn on_pid(&mut self, id: Id, answer: Result<Option<u32>, CallError>, now: Moment) {
-        let Some(ToOpen { pid, restarted }) =
-            self.sources.processes.on_pid(&id, answer, now.instant)
-        else {
-            return self.hurry_if_unwatched(&id, now);
-        };
-        self.act(Action::Watch { id, pid });
-        // What is known of a pod whose container was restarted is outdated.
-        if let Some(pod) = restarted {
-            self.hint(&pod, Hint::of_kernel(now.instant), now);
-        }
-    }
-
-    /// Without a watched process, only lists show the exit.
-    fn hurry_if_unwatched(&mut self, id: &Id, now: Moment) {
-        if self.sources.processes.is_refused(id) {
-            self.hurry(now);
+        if let Some(pid) = self.sources.processes.on_pid(&id, answer, now.instant) {
+            self.act(Action::Watch { id, pid });
         }
     }
 }

@@ -47,8 +47,6 @@ impl Engine {
             self.measure(Measurement::RelistFailed(took));
         }
         self.take_in_lists(now);
-        let period = self.period();
-        self.relister.plan(period);
     }
 
     /// Takes in the lists that have arrived. While no sweep replaces a list, one waits for the other

@@ -51,8 +51,6 @@ pub(crate) struct Processes {
     dead: BTreeSet<Id>,
     /// The containers that are not listed any more and whose process runs, and since when.
     unlisted: BTreeMap<Id, Instant>,
-    /// The ids that are not live, for any reason.
-    unwatched: BTreeSet<Id>,
     /// The ids whose PID call is outstanding.
     pid_calls: BTreeSet<Id>,
 }
@@ -101,14 +99,6 @@ impl State {
     }
 }
 
-/// A process to open.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct ToOpen {
-    pub(crate) pid: u32,
-    /// Its pod, if an earlier process of the container has ended: the container was restarted.
-    pub(crate) restarted: Option<PodRef>,
-}
-
 impl Processes {
     /// Watches no process unless it `is_enabled`.
     pub(crate) fn new(is_enabled: bool) -> Self {
@@ -133,7 +123,6 @@ impl Processes {
             };
             self.watches.insert(id.clone(), Box::new(watch));
             self.wanted.insert(id.clone());
-            self.unwatched.insert(id.clone());
         }
     }
 
@@ -148,9 +137,8 @@ impl Processes {
 
     /// A container has ended or was removed. Returns whether its process was watched.
     pub(crate) fn forget(&mut self, id: &Id) -> bool {
-        for set in [&mut self.wanted, &mut self.dead, &mut self.unwatched] {
-            set.remove(id);
-        }
+        self.wanted.remove(id);
+        self.dead.remove(id);
         self.unlisted.remove(id);
         self.watches.remove(id).is_some()
     }
@@ -167,7 +155,6 @@ impl Processes {
         let sets = [
             (&mut self.wanted, matches!(state, State::Wanted { .. })),
             (&mut self.dead, matches!(state, State::Dead { .. })),
-            (&mut self.unwatched, !matches!(state, State::Live { .. })),
         ];
         for (set, is_in) in sets {
             match is_in {
@@ -216,7 +203,7 @@ impl Processes {
         id: &Id,
         answer: Result<Option<u32>, CallError>,
         now: Instant,
-    ) -> Option<ToOpen> {
+    ) -> Option<u32> {
         self.pid_calls.remove(id);
         let why = match answer {
             Ok(Some(pid)) => return self.open(id, pid),
@@ -231,21 +218,16 @@ impl Processes {
         None
     }
 
-    fn open(&mut self, id: &Id, reported: u32) -> Option<ToOpen> {
-        let watch = self.watches.get(id)?;
-        let (pause, restarted) = match &watch.state {
-            State::Opening { pause, .. } => (*pause, None),
-            State::Dead { pid, .. } if *pid != reported => {
-                (FIRST_RETRY_PAUSE, Some(watch.pod.clone()))
-            }
+    fn open(&mut self, id: &Id, reported: u32) -> Option<u32> {
+        let pause = match *self.state(id)? {
+            State::Opening { pause, .. } => pause,
+            // It was restarted.
+            State::Dead { pid, .. } if pid != reported => FIRST_RETRY_PAUSE,
             _ => return None,
         };
         let pid = Some(reported);
         self.enter(id, State::Opening { pause, pid });
-        Some(ToOpen {
-            pid: reported,
-            restarted,
-        })
+        pid
     }
 
     /// The process is being watched, or cannot be.
@@ -307,9 +289,10 @@ impl Processes {
         alarms.filter(|time| *time > now).min()
     }
 
-    /// Whether the process of each running container is watched.
+    /// Whether each process is watched, or will be soon.
     pub(crate) fn are_all_watched(&self) -> bool {
-        self.is_enabled && self.unwatched.is_empty()
+        let failed = |id| matches!(self.state(id), Some(State::Wanted { why: Some(_), .. }));
+        self.is_enabled && !self.wanted.iter().any(failed)
     }
 
     /// Whether the kernel has reported the exit of this container, or will.
@@ -318,11 +301,6 @@ impl Processes {
             self.state(id),
             Some(State::Live { .. } | State::Dead { .. })
         )
-    }
-
-    /// Whether the process of this container cannot be watched.
-    pub(crate) fn is_refused(&self, id: &Id) -> bool {
-        matches!(self.state(id), Some(State::Wanted { why: Some(_), .. }))
     }
 
     /// The state of the watches. `admits_pids` is whether PIDs may be requested now.

@@ -79,22 +79,23 @@ impl StreamTrust {
         let announced = |at: &Instant| observed.is_none_or(|observed| *at >= observed);
         if self.hints.get(id).is_some_and(announced) {
             self.announced += 1;
-        } else if listed.max(observed.unwrap_or(listed)) >= self.opened {
+        } else if listed >= self.opened {
             self.awaited.entry(id.clone()).or_insert(now);
         }
     }
 
     /// Advances to `now`, and returns how many changes have been missed.
-    pub(super) fn advance(&mut self, now: Instant) -> u64 {
+    pub(super) fn advance(&mut self, now: Instant) -> usize {
         let before = self.awaited.len();
         self.awaited
             .retain(|_, changed| *changed + SETTLED_AFTER > now);
         let missed = before - self.awaited.len();
         if missed > 0 {
             self.has_missed = true;
-            self.reset();
+            self.announced = 0;
+            self.doubled = 0;
         }
-        missed as u64
+        missed
     }
 
     /// When the next change will be missed.
@@ -103,12 +104,6 @@ impl StreamTrust {
             .values()
             .min()
             .map(|changed| *changed + SETTLED_AFTER)
-    }
-
-    /// Forgets what was announced.
-    pub(super) fn reset(&mut self) {
-        self.announced = 0;
-        self.doubled = 0;
     }
 
     /// A relist was good, and its changes are taken in.
@@ -158,7 +153,7 @@ mod tests {
             }
         }
 
-        fn wait(&mut self, seconds: u64) -> u64 {
+        fn wait(&mut self, seconds: u64) -> usize {
             self.now += Duration::from_secs(seconds);
             self.trust.advance(self.now)
         }

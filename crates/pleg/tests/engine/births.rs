@@ -159,6 +159,28 @@ async fn a_start_that_takes_seconds_is_also_reported_within_a_tenth_of_a_second(
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_start_is_reported_although_the_runtime_does_not_know_the_id_at_first() {
+    let node = watched().await;
+    node.at(10.0).await;
+    node.reported();
+    node.sim.set_stream_fault(StreamFault::Silent);
+    let unknown = Fault::Fail(CallError::NotFound("no such container".into()));
+    node.sim
+        .fault(Rpc::ContainerStatus, Some("p3/late.0"), unknown);
+    let now = node.sim.now();
+    node.sim.world().pod("p3").create("late", now).start(now);
+    node.at(10.2).await;
+    node.assert_reported_no_event();
+    node.sim.lift_all();
+    node.at(10.5).await;
+    let reported = node.reported();
+    assert!(
+        reported.contains("Started p3/late.0 (kernel)"),
+        "{reported}"
+    );
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_new_pod_is_reported_while_both_lists_are_stuck() {
     let node = watched().await;
     node.at(10.0).await;

@@ -18,26 +18,29 @@ impl Engine {
     /// hands out a call only once, whether it is sent or withheld, and a witness is chosen only if
     /// it can be sent.
     pub(super) fn send_calls(&mut self, now: Moment) {
-        self.send_postponed(now.instant);
-        while let Some((call, about)) = self.next_call(now) {
+        loop {
+            self.send_postponed(now.instant);
+            let Some((call, about)) = self.next_call(now) else {
+                return;
+            };
             self.send(call, about, now);
         }
-        self.send_postponed(now.instant);
     }
 
     /// The next wanted call: first those that follow hints of the kernel, then inspections, then
-    /// sweeps, then a witness. Lists are last, because an inspection shows its pod sooner than they
-    /// do.
+    /// sweeps, then PIDs, then a witness. Lists are last, because an inspection shows its pod sooner
+    /// than they do.
     fn next_call(&mut self, now: Moment) -> Option<(Call, About)> {
         let instant = now.instant;
         let admits_pids = self.quarantine.admits_pids(instant);
         let ledger = &mut self.ledger;
-        self.sources
-            .processes
-            .next_call(ledger, admits_pids, instant)
+        let processes = &mut self.sources.processes;
+        processes
+            .next_death(ledger, instant)
             .or_else(|| self.sources.births.next_call(ledger, instant))
             .or_else(|| self.inspector.next_call(ledger, &mut self.records, instant))
             .or_else(|| self.sweeper.next_call(ledger, instant))
+            .or_else(|| admits_pids.then(|| processes.next_pid(ledger, instant))?)
             .or_else(|| self.next_witness(instant))
             .or_else(|| self.next_for_node(now))
     }

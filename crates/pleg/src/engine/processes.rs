@@ -23,7 +23,7 @@ use tokio::time::Instant;
 mod deaths;
 
 use super::call::{Call, Purpose, Request};
-use super::limits::{FIRST_DEATH_PAUSE, FIRST_RETRY_PAUSE, MAX_WITHHELD_PAUSE, PARALLEL_CALLS};
+use super::limits::{FIRST_DEATH_PAUSE, FIRST_RETRY_PAUSE, MAX_WITHHELD_PAUSE};
 use crate::kernel::Unwatched;
 use crate::model::id::{Id, PodRef};
 use crate::out::coverage::Failing;
@@ -51,8 +51,6 @@ pub(crate) struct Processes {
     dead: BTreeSet<Id>,
     /// The containers that are not listed any more and whose process runs, and since when.
     unlisted: BTreeMap<Id, Instant>,
-    /// The ids whose PID call is outstanding.
-    pid_calls: BTreeSet<Id>,
 }
 
 #[derive(Debug)]
@@ -165,22 +163,9 @@ impl Processes {
         watch.state = state;
     }
 
-    /// The next call, if one is due.
-    pub(crate) fn next_call(
-        &mut self,
-        ledger: &Ledger,
-        admits_pids: bool,
-        now: Instant,
-    ) -> Option<(Call, About)> {
-        if self.dead.is_empty() && self.wanted.is_empty() || !ledger.has_room() {
-            return None;
-        }
-        let death = self.next_death(ledger, now);
-        death.or_else(|| admits_pids.then(|| self.next_pid(ledger, now))?)
-    }
-
-    fn next_pid(&mut self, ledger: &Ledger, now: Instant) -> Option<(Call, About)> {
-        if count_awaited(&self.pid_calls, ledger) >= PARALLEL_CALLS {
+    /// The next call for a PID, if one is due.
+    pub(crate) fn next_pid(&mut self, ledger: &Ledger, now: Instant) -> Option<(Call, About)> {
+        if !ledger.has_room() {
             return None;
         }
         let is_due = |id| !matches!(self.state(id), Some(State::Wanted { at, .. }) if now < *at);
@@ -193,7 +178,6 @@ impl Processes {
             self.enter(&id, State::Opening { pause, pid: None });
         }
         self.wanted.remove(&id);
-        self.pid_calls.insert(id);
         Some(call)
     }
 
@@ -204,7 +188,6 @@ impl Processes {
         answer: Result<Option<u32>, CallError>,
         now: Instant,
     ) -> Option<u32> {
-        self.pid_calls.remove(id);
         let why = match answer {
             Ok(Some(pid)) => return self.open(id, pid),
             Ok(None) => PIDS_UNREPORTED.into(),
@@ -336,13 +319,6 @@ impl Processes {
             births,
         }
     }
-}
-
-/// How many status calls of these containers may still be answered. A stuck call takes no place from
-/// the others.
-fn count_awaited(ids: &BTreeSet<Id>, ledger: &Ledger) -> usize {
-    let keys = ids.iter().map(|id| Request::Container(id.clone()).key());
-    keys.filter(|key| ledger.is_awaited(key)).count()
 }
 
 impl Watch {

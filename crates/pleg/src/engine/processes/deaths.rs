@@ -3,17 +3,18 @@
 use base::ledger::Ledger;
 use tokio::time::Instant;
 
-use super::{Processes, State, count_awaited};
+use super::{Processes, State};
 use crate::engine::call::{Call, Purpose, Request};
-use crate::engine::limits::{MAX_STATUS_OVERDUE, PARALLEL_CALLS, SETTLED_AFTER, SLOW_AFTER};
+use crate::engine::limits::{MAX_STATUS_OVERDUE, SETTLED_AFTER, SLOW_AFTER};
 use crate::model::id::{Id, PodRef, PodUid};
 use crate::out::coverage::Failing;
 use crate::out::failure::InspectError;
 use crate::runtime::About;
 
 impl Processes {
-    pub(super) fn next_death(&self, ledger: &Ledger, now: Instant) -> Option<(Call, About)> {
-        if count_awaited(&self.dead, ledger) >= PARALLEL_CALLS {
+    /// The next status call after an exit, if one is due.
+    pub(crate) fn next_death(&self, ledger: &Ledger, now: Instant) -> Option<(Call, About)> {
+        if !ledger.has_room() {
             return None;
         }
         self.dead.iter().find_map(|id| {

@@ -7,7 +7,7 @@ use super::births::Change;
 use super::call::Request;
 use super::processes::Processes;
 use super::state::{Action, Engine};
-use crate::kernel::{Birth, Unwatched};
+use crate::kernel::Birth;
 use crate::model::id::Id;
 use crate::model::listed::{Row, SandboxState};
 use crate::model::status::Status;
@@ -43,8 +43,7 @@ impl Engine {
     }
 
     fn follow(&mut self, id: Id, change: Change, now: Moment) {
-        let is_known = is_known(&self.records, &self.sources.processes, &id, change);
-        if !is_known && !self.sources.births.follow(id, change, now.instant) {
+        if !self.sources.births.follow(id, change, now.instant) {
             self.list_soon(now);
         }
     }
@@ -89,10 +88,6 @@ impl Engine {
             ..Hint::of_kernel(now.instant)
         };
         self.hint(&pod, hint, now);
-    }
-
-    pub(super) fn on_opened(&mut self, id: &Id, opened: Result<(), Unwatched>, now: Moment) {
-        self.sources.processes.on_opened(id, opened, now.instant);
     }
 
     pub(super) fn on_pid(&mut self, id: Id, answer: Result<Option<u32>, CallError>, now: Moment) {

@@ -215,7 +215,9 @@ impl Engine {
             Input::Announced(announced) => self.on_announced(announced, now),
             Input::Flooded => self.list_soon(now),
             Input::StreamEnded(result) => self.on_stream_ended(result, now),
-            Input::Opened(id, opened) => self.on_opened(&id, opened, now),
+            Input::Opened(id, opened) => {
+                self.sources.processes.on_opened(&id, opened, now.instant);
+            }
             Input::Birth(birth) => self.on_birth(birth, now),
             Input::Died(id) => self.on_death(&id, now),
             Input::HostIds(ids) => self.begin_sweep(ids, now),

@@ -108,7 +108,7 @@ impl StreamTrust {
 
     /// A relist was good, and its changes are taken in.
     pub(super) fn on_relist(&mut self) {
-        if self.announced >= TRUSTED_AFTER_CHANGES && self.awaited.is_empty() {
+        if self.announced >= TRUSTED_AFTER_CHANGES {
             self.has_missed = false;
             self.doubled = (self.doubled + 1).min(16);
         }
@@ -123,7 +123,7 @@ impl StreamTrust {
         is_all_watched: bool,
     ) -> Duration {
         let longest = ceiling.max(shortest);
-        if is_all_watched && !self.has_missed && self.awaited.is_empty() {
+        if is_all_watched && !self.has_missed {
             return longest;
         }
         shortest.saturating_mul(1 << self.doubled).min(longest)
@@ -249,8 +249,8 @@ mod tests {
             stream.trust.on_change(&id.into(), None, now, now);
         };
         change(&mut stream, "late");
-        assert_eq!(stream.periods(1), [1], "it is not announced yet");
         stream.trust.on_announced(&"late".into(), stream.now);
+        assert_eq!(stream.wait(2), 0);
         assert_eq!(stream.periods(1), [30]);
         change(&mut stream, "missed");
         assert_eq!(stream.wait(2), 1);

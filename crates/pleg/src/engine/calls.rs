@@ -18,13 +18,11 @@ impl Engine {
     /// hands out a call only once, whether it is sent or withheld, and a witness is chosen only if
     /// it can be sent.
     pub(super) fn send_calls(&mut self, now: Moment) {
-        loop {
-            self.send_postponed(now.instant);
-            let Some((call, about)) = self.next_call(now) else {
-                return;
-            };
+        self.send_postponed(now.instant);
+        while let Some((call, about)) = self.next_call(now) {
             self.send(call, about, now);
         }
+        self.send_postponed(now.instant);
     }
 
     /// The next wanted call: first those that follow hints of the kernel, then inspections, then
@@ -84,7 +82,8 @@ impl Engine {
         is_connected.then(|| self.ledger.last_answer() + MAX_STATUS_OVERDUE)
     }
 
-    /// Sends the quarantined call whose turn it is, before another call takes its place.
+    /// Sends the quarantined call whose turn it is: before another call takes its place, and once all
+    /// that wait are known.
     fn send_postponed(&mut self, now: Instant) {
         if self.ledger.has_room()
             && let Some(call) = self.quarantine.take_next(now)

@@ -65,9 +65,9 @@ impl Births {
         matches!(self.watched, Some(Ok(())))
     }
 
-    /// Births are watched from now on, or no longer. Returns whether they were watched before.
-    pub(crate) fn on_watched(&mut self, watched: Result<(), UnwatchedBirths>) -> bool {
-        matches!(self.watched.replace(watched), Some(Ok(())))
+    /// Births are watched from now on, or no longer.
+    pub(crate) fn on_watched(&mut self, watched: Result<(), UnwatchedBirths>) {
+        self.watched = Some(watched);
     }
 
     /// Follows an id. Returns whether there is room for it.

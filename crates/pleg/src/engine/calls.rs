@@ -26,18 +26,19 @@ impl Engine {
     }
 
     /// The next wanted call: first those that follow hints of the kernel, then inspections, then
-    /// sweeps, then a witness. Lists are last, because an inspection shows its pod sooner than they
-    /// do.
+    /// sweeps, then PIDs, then a witness. Lists are last, because an inspection shows its pod sooner
+    /// than they do.
     fn next_call(&mut self, now: Moment) -> Option<(Call, About)> {
         let instant = now.instant;
         let admits_pids = self.quarantine.admits_pids(instant);
         let ledger = &mut self.ledger;
-        self.sources
-            .processes
-            .next_call(ledger, admits_pids, instant)
+        let processes = &mut self.sources.processes;
+        processes
+            .next_death(ledger, instant)
             .or_else(|| self.sources.births.next_call(ledger, instant))
             .or_else(|| self.inspector.next_call(ledger, &mut self.records, instant))
             .or_else(|| self.sweeper.next_call(ledger, instant))
+            .or_else(|| admits_pids.then(|| processes.next_pid(ledger, instant))?)
             .or_else(|| self.next_witness(instant))
             .or_else(|| self.next_for_node(now))
     }
@@ -81,7 +82,8 @@ impl Engine {
         is_connected.then(|| self.ledger.last_answer() + MAX_STATUS_OVERDUE)
     }
 
-    /// Sends the quarantined call whose turn it is, before another call takes its place.
+    /// Sends the quarantined call whose turn it is: before another call takes its place, and once all
+    /// that wait are known.
     fn send_postponed(&mut self, now: Instant) {
         if self.ledger.has_room()
             && let Some(call) = self.quarantine.take_next(now)

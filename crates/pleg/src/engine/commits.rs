@@ -85,7 +85,7 @@ impl Engine {
         let uid = &ticket.uid;
         tracing::debug!("the inspection of {uid} failed: {error}");
         // The pod is inspected again after the next relist, so that must be soon.
-        self.distrust_stream(now);
+        self.hurry(now);
         let is_answered_since = !self.is_still_failing(&error);
         self.out.cache.set_error(uid, error, begun);
         if is_answered_since {
@@ -125,13 +125,8 @@ impl Engine {
         let contradictions = requested
             .map(|requested| contradictions(&status, requested, listed))
             .unwrap_or_default();
-        let mut disproved = false;
-        for container in running(&status) {
-            disproved |= self
-                .sources
-                .processes
-                .on_reported_running(&container.id, commit.begun);
-        }
+        let processes = &self.sources.processes;
+        let disproved = running(&status).any(|it| processes.was_dead(&it.id, commit.begun));
         let lacks_listed = contradictions.keys().any(|id| !status.contains(id));
         let is_listed_since = |time| self.records.is_listed_since(uid, time);
         let judged = self.unobserved.doubts.inspected(
@@ -326,7 +321,7 @@ impl Engine {
             self.measure(measured(&event, announced, status));
             self.publish(Record::Event(event));
         }
-        self.watch_processes(commit, status);
+        self.watch_processes(commit, status, now.instant);
     }
 
     /// A reliable stream announces this change of a pod that was `inspected` before, and `changed` before this
@@ -347,7 +342,7 @@ impl Engine {
     }
 
     /// Watches the running containers of an inspected pod, and stops watching the changed ones.
-    fn watch_processes(&mut self, commit: &Commit, status: Option<&PodStatus>) {
+    fn watch_processes(&mut self, commit: &Commit, status: Option<&PodStatus>, now: Instant) {
         for change in &commit.changes {
             if self.sources.processes.forget(&change.id) {
                 self.act(Action::Unwatch(change.id.clone()));
@@ -359,7 +354,7 @@ impl Engine {
         for container in running(status) {
             self.sources
                 .processes
-                .watch(&container.id, &container.name, &status.pod());
+                .watch(&container.id, &container.name, &status.pod(), now);
         }
     }
 }

@@ -27,9 +27,9 @@ impl Engine {
         self.out.cache.set_dead(dead, instant);
         let mut failing: Vec<Failing> = self.failing(instant).collect();
         let overdue = self.relister.is_overdue(ages);
+        let is_unresponsive = overdue && self.unresponsive_at().is_some_and(|time| instant >= time);
         let unresponsive_since = self.ledger.unresponsive_since();
-        let unresponsive_since = unresponsive_since
-            .filter(|since| overdue && instant >= *since + self.unresponsive_after());
+        let unresponsive_since = unresponsive_since.filter(|_| is_unresponsive);
         let stuck = self.stuck(ages, unresponsive_since.is_some());
         let has_overdue_status = self.ledger.has_overdue_status(instant);
         let lists = self.relister.state_of_lists(ages);

@@ -14,7 +14,7 @@ use tokio::task::{AbortHandle, JoinError, JoinSet, yield_now};
 use tokio::time::{Instant, sleep_until};
 
 use super::call::{Answered, Call};
-use super::limits::{MAX_UNREAD_EVENTS, MIN_SLEEP, PAUSED_AFTER, STATUS_HELD_FOR};
+use super::limits::{MAX_UNREAD_EVENTS, MIN_SLEEP, PAUSED_AFTER};
 use super::state::{Action, Engine, Input};
 use crate::config::{Config, Environment};
 use crate::model::id::{Id, PodUid};
@@ -56,10 +56,8 @@ pub(crate) struct Driver<R> {
     announcer: mpsc::Sender<Announced>,
     /// Notified when an event is dropped, because too many are waiting.
     flood: Arc<Notify>,
-    /// Subscriptions and status requests that arrived shortly after a pause.
-    held_commands: Vec<Command>,
-    /// When the first of them arrived.
-    held_since: Instant,
+    /// A command that arrived shortly after a pause. The next ones wait in their channel.
+    held: Option<Command>,
     /// When this turn began.
     turn_began: Instant,
 }
@@ -106,8 +104,7 @@ impl<R: Runtime> Driver<R> {
             announcements,
             announcer,
             flood: Arc::default(),
-            held_commands: Vec::new(),
-            held_since: now.instant,
+            held: None,
             turn_began: now.instant,
         }
     }
@@ -120,14 +117,14 @@ impl<R: Runtime> Driver<R> {
             let now = self.now().instant;
             // If work is due but waits for something else, the loop must not spin.
             let alarm = self.engine.alarm(now).max(now + MIN_SLEEP);
-            let held = self.held_until().filter(|_| !self.held_commands.is_empty());
-            let alarm = held.map_or(alarm, |until| until.clamp(now, alarm));
+            let held_until = self.held_until().filter(|_| self.held.is_some());
+            let alarm = held_until.map_or(alarm, |until| until.clamp(now, alarm));
             let tick = now + PAUSED_AFTER / 3;
             let tick = (tick < alarm && self.engine.ledger.has_outstanding_calls()).then_some(tick);
             let next = tokio::select! {
                 biased;
                 // Commands come first, so a flood of inputs does not delay them.
-                command = commands.recv() => match command {
+                command = commands.recv(), if self.held.is_none() => match command {
                     Some(command) => Next::Command(command),
                     None => return,
                 },
@@ -144,20 +141,14 @@ impl<R: Runtime> Driver<R> {
             self.begin_turn(tick.unwrap_or(alarm));
             match next {
                 Next::Tick => {}
-                Next::Command(command @ (Command::Subscribe(..) | Command::Status(_))) => {
-                    if self.held_commands.is_empty() {
-                        self.held_since = self.clock.now();
-                    }
-                    self.held_commands.push(command);
-                }
-                Next::Command(command) => self.on_command(command),
+                Next::Command(command) => self.held = Some(command),
                 Next::Input(input) => self.step_with_waiting(input),
             }
             let now = self.now().instant;
-            if self.held_until().is_none_or(|until| now >= until) {
-                for command in std::mem::take(&mut self.held_commands) {
-                    self.on_command(command);
-                }
+            if self.held_until().is_none_or(|until| now >= until)
+                && let Some(command) = self.held.take()
+            {
+                self.on_command(command);
             }
             while let Some(ended) = self.tasks.try_join_next() {
                 resume_panic(ended);
@@ -169,10 +160,9 @@ impl<R: Runtime> Driver<R> {
         }
     }
 
-    /// Until when subscriptions and status requests are held.
+    /// Until when commands are held.
     fn held_until(&self) -> Option<Instant> {
-        let until = self.engine.reporting.settling.held_until()?;
-        Some(until.min(self.held_since + STATUS_HELD_FOR))
+        self.engine.reporting.settling.held_until()
     }
 
     /// Begins a turn that was to begin at `expected`. A large delay is time in which this process

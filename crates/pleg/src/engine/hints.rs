@@ -1,6 +1,6 @@
 //! Hints of the runtime's event stream.
 
-use super::limits::{SLOW_AFTER, UNKNOWN_POD_COST};
+use super::limits::SLOW_AFTER;
 use super::state::Engine;
 use crate::config::Mode;
 use crate::model::event::Source;
@@ -33,22 +33,11 @@ impl Engine {
                 (Some(pod), named.collect())
             }
         };
-        // No call is made before its pod is known.
-        let cost = pod.as_ref().map_or(1, |pod| self.cost_of(pod));
-        if !self.sources.hint_budget.take(cost, now.instant) {
-            // While lists are not answered, the next sweep requests it.
-            self.sweeper.remember(id, now.instant);
-            self.on_flooded(now);
-            return;
+        if !self.sources.hint_budget.take(now.instant) {
+            return self.list_soon(now);
         }
-        let pod = pod.or_else(|| {
-            let pod = self.records.pod_of(&id)?;
-            self.sources.hint_budget.spend(self.cost_of(&pod));
-            Some(pod)
-        });
-        // Its pod is unknown: a list shows it, or the next sweep requests the id.
-        let Some(pod) = pod else {
-            self.sweeper.remember(id, now.instant);
+        // Its pod is unknown: a list shows it.
+        let Some(pod) = pod.or_else(|| self.records.pod_of(&id)) else {
             return self.hurry(now);
         };
         let hint = Hint {
@@ -59,20 +48,6 @@ impl Engine {
             removed: if is_removal { vec![id] } else { Vec::new() },
         };
         self.hint(&pod, hint, now);
-    }
-
-    /// How many status calls an inspection of the pod takes.
-    fn cost_of(&self, pod: &PodRef) -> u32 {
-        match self.records.listed_as(&pod.uid) {
-            None => UNKNOWN_POD_COST,
-            Some(pod) => (pod.sandboxes.len() + pod.containers.len()) as u32,
-        }
-    }
-
-    /// Events were dropped: one relist replaces the inspections.
-    pub(super) fn on_flooded(&mut self, now: Moment) {
-        self.distrust_stream(now);
-        self.list_soon(now);
     }
 
     /// Makes a relist due soon that replaces dropped hints: a burst of events ends within this time.
@@ -96,7 +71,7 @@ impl Engine {
 
     pub(super) fn on_stream_ended(&mut self, result: Result<(), CallError>, now: Moment) {
         self.measure(Measurement::StreamFailed);
-        let was_live = self.sources.streaming.ended(&result, now.instant);
+        self.sources.streaming.ended(&result, now.instant);
         let why = match result {
             Ok(()) => "the runtime ended it".to_owned(),
             Err(error) => error.to_string(),
@@ -111,18 +86,6 @@ impl Engine {
             );
         } else {
             tracing::debug!("the event stream ended: {why}");
-        }
-        if was_live {
-            self.hurry(now);
-        }
-    }
-
-    /// Lists become rare again only after the stream has announced changes anew, and the next relist
-    /// is soon.
-    pub(super) fn distrust_stream(&mut self, now: Moment) {
-        if let Some(trust) = self.sources.streaming.trust() {
-            trust.reset();
-            self.hurry(now);
         }
     }
 }

@@ -5,9 +5,9 @@ use tokio::time::Instant;
 
 use super::births::Change;
 use super::call::Request;
-use super::processes::{Processes, ToOpen};
+use super::processes::Processes;
 use super::state::{Action, Engine};
-use crate::kernel::{Birth, Unwatched};
+use crate::kernel::Birth;
 use crate::model::id::Id;
 use crate::model::listed::{Row, SandboxState};
 use crate::model::status::Status;
@@ -26,9 +26,7 @@ impl Engine {
             }
             Birth::Unwatched(why) => {
                 tracing::info!("births of containers are not watched: {why}");
-                if self.sources.births.on_watched(Err(why)) {
-                    self.hurry(now);
-                }
+                self.sources.births.on_watched(Err(why));
             }
             Birth::Lost => self.list_soon(now),
             Birth::Appeared(id) => self.follow(id, Change::Appeared, now),
@@ -45,8 +43,7 @@ impl Engine {
     }
 
     fn follow(&mut self, id: Id, change: Change, now: Moment) {
-        let is_known = is_known(&self.records, &self.sources.processes, &id, change);
-        if !is_known && !self.sources.births.follow(id, change, now.instant) {
+        if !self.sources.births.follow(id, change, now.instant) {
             self.list_soon(now);
         }
     }
@@ -93,28 +90,9 @@ impl Engine {
         self.hint(&pod, hint, now);
     }
 
-    pub(super) fn on_opened(&mut self, id: &Id, opened: Result<(), Unwatched>, now: Moment) {
-        self.sources.processes.on_opened(id, opened, now.instant);
-        self.hurry_if_unwatched(id, now);
-    }
-
     pub(super) fn on_pid(&mut self, id: Id, answer: Result<Option<u32>, CallError>, now: Moment) {
-        let Some(ToOpen { pid, restarted }) =
-            self.sources.processes.on_pid(&id, answer, now.instant)
-        else {
-            return self.hurry_if_unwatched(&id, now);
-        };
-        self.act(Action::Watch { id, pid });
-        // What is known of a pod whose container was restarted is outdated.
-        if let Some(pod) = restarted {
-            self.hint(&pod, Hint::of_kernel(now.instant), now);
-        }
-    }
-
-    /// Without a watched process, only lists show the exit.
-    fn hurry_if_unwatched(&mut self, id: &Id, now: Moment) {
-        if self.sources.processes.is_refused(id) {
-            self.hurry(now);
+        if let Some(pid) = self.sources.processes.on_pid(&id, answer, now.instant) {
+            self.act(Action::Watch { id, pid });
         }
     }
 }

@@ -26,8 +26,7 @@ const fn seconds(seconds: u64) -> Duration {
 // Calls. The limits by which a call is overdue or stuck, and those of outstanding calls, are in
 // `base::ledger::limits`.
 
-/// How many calls of one purpose are outstanding at once: of a sweep, for PIDs, for ended processes,
-/// for new ids. It bounds what one purpose takes from the others. Chosen.
+/// How many calls of one purpose are outstanding at once: of a sweep, for new ids. It bounds what one purpose takes from the others. Chosen.
 pub(super) const PARALLEL_CALLS: usize = 8;
 
 // Lists and sweeps.
@@ -50,8 +49,8 @@ pub(super) const MAX_LOSS_PAUSE: Duration = seconds(16);
 /// long: at most 25 calls per second. Chosen: a sweep must not load a runtime that is already in trouble.
 pub(super) const SWEEP_PACE: Duration = millis(5);
 
-/// How many ids whose pod is unknown are remembered for a sweep, or are followed after their
-/// directory appeared. It bounds memory and calls; a list shows the others. Chosen.
+/// How many new ids are followed after their directory appeared. It bounds memory and calls; a list
+/// shows the others. Chosen.
 pub(super) const MAX_UNKNOWN_IDS: usize = 256;
 
 // Retries.
@@ -78,17 +77,13 @@ pub(super) const RECONNECT_WITHIN: Duration = seconds(3);
 
 // Hints of the event stream.
 
-/// How many status calls hints may cause at once; further hints cause one relist. Chosen: well
-/// above the 450 calls of fifty pods that end at once. They send 150 events, and each event
-/// requests a sandbox and one or two containers.
-pub(super) const HINT_BURST: u32 = 1200;
+/// How many inspections hints may cause at once; further hints cause one relist. Chosen: well above
+/// the 150 events of fifty pods that end at once.
+pub(super) const HINT_BURST: f64 = 300.0;
 
-/// How many status calls per second hints may cause after that. Chosen: 100 events per second.
-pub(super) const HINTS_PER_SECOND: u32 = 300;
-
-/// The cost of an event of an unknown pod. It is more than an ordinary pod costs, because the pod
-/// may not exist. Chosen.
-pub(super) const UNKNOWN_POD_COST: u32 = 6;
+/// How many inspections per second hints may cause after that. Chosen: an inspection takes three
+/// calls, of which a runtime answers thousands per second.
+pub(super) const HINTS_PER_SECOND: f64 = 50.0;
 
 /// How many changes the stream must have announced on this connection before lists become rare.
 /// Chosen.
@@ -152,6 +147,6 @@ pub(super) const PAUSED_AFTER: Duration = millis(300);
 /// resolution of tokio's timer.
 pub(super) const MIN_SLEEP: Duration = millis(1);
 
-/// How long requests for the status wait after a pause of this process, at most. Answers that arrived
+/// How long commands wait after a pause of this process, at most. Answers that arrived
 /// during the pause are taken in first. Chosen: a Kubernetes probe times out after 1 s.
-pub(super) const STATUS_HELD_FOR: Duration = millis(500);
+pub(super) const COMMANDS_HELD_FOR: Duration = millis(500);

@@ -10,8 +10,8 @@ use super::passes::Basis;
 use super::relister::ListRow;
 use super::state::Engine;
 use crate::model::event::Source;
-use crate::model::id::{Id, PodUid};
-use crate::model::listed::{ContainerState, ListedContainer, ListedSandbox};
+use crate::model::id::PodUid;
+use crate::model::listed::{ListedContainer, ListedSandbox};
 use crate::model::snapshot::Snapshot;
 use crate::model::wall_time::Moment;
 use crate::observer::Measurement;
@@ -47,8 +47,6 @@ impl Engine {
             self.measure(Measurement::RelistFailed(took));
         }
         self.take_in_lists(now);
-        let period = self.period();
-        self.relister.plan(period);
     }
 
     /// Takes in the lists that have arrived. While no sweep replaces a list, one waits for the other
@@ -109,18 +107,12 @@ impl Engine {
 
     /// Both lists show all pods as of `begun`.
     fn complete_relist(&mut self, snapshot: &Snapshot, begun: Moment, now: Moment) {
-        self.sweeper.forget_before(begun.instant);
         for list in List::BOTH {
             if let Some(as_of) = self.relister.known_as_of(list) {
                 self.sweeper.list_answered(list, as_of);
             }
         }
         self.records.observe(snapshot, now.instant, Source::Relist);
-        for id in self.dead_and_listed_running() {
-            self.sources
-                .processes
-                .on_reported_running(&id, begun.instant);
-        }
         self.forget_removed();
         // A pod whose call failed in a sweep is inspected again, although the lists show it
         // unchanged.
@@ -160,16 +152,6 @@ impl Engine {
         {
             trust.on_relist();
         }
-    }
-
-    /// The containers that are listed as running although their process has ended.
-    fn dead_and_listed_running(&self) -> Vec<Id> {
-        let dead = self.sources.processes.dead().filter(|(id, pod)| {
-            let listed = self.records.listed_as(&pod.uid);
-            let mut rows = listed.into_iter().flat_map(|listed| &listed.containers);
-            rows.any(|row| row.id == **id && row.state == ContainerState::Running)
-        });
-        dead.map(|(id, _)| id.clone()).collect()
     }
 
     /// A call may be stuck although its id is gone. Then the inspection of the pod does not wait

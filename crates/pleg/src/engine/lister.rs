@@ -47,8 +47,8 @@ enum State {
     Waiting {
         /// Since when it waits.
         since: Instant,
-        /// When it is due unless it is wanted earlier.
-        next: Instant,
+        /// When it is due unless it is wanted earlier, once that is planned.
+        next: Option<Instant>,
         /// It is never sent earlier, whatever wants it: there was no connection.
         earliest: Instant,
     },
@@ -110,7 +110,7 @@ impl Lister {
         Self {
             state: State::Waiting {
                 since: due,
-                next: due,
+                next: Some(due),
                 earliest: due,
             },
             wanted: None,
@@ -128,8 +128,8 @@ impl Lister {
     pub(super) fn due(&self) -> Option<Instant> {
         match self.state {
             State::Waiting { next, earliest, .. } => {
-                let next = self.wanted.map_or(next, |wanted| wanted.min(next));
-                Some(next.max(earliest))
+                let next = self.wanted.into_iter().chain(next).min();
+                Some(next.map_or(earliest, |next| next.max(earliest)))
             }
             State::Outstanding { .. } => None,
         }
@@ -192,7 +192,7 @@ impl Lister {
     fn ended(&mut self, now: Instant) {
         self.state = State::Waiting {
             since: now,
-            next: now,
+            next: None,
             earliest: now,
         };
     }
@@ -236,8 +236,9 @@ impl Lister {
         self.last = Last::Lost(error.clone(), before + 1);
     }
 
-    /// Decides when it is due, if it waits. `shortest` is the shortest period between two lists, and
-    /// `period` the current one, which is longer while changes are announced.
+    /// Decides when it is due, if it waits, or whether it is due earlier. `shortest` is the shortest
+    /// period between two lists, and `period` the current one, which is longer while changes are
+    /// announced.
     pub(super) fn plan(&mut self, shortest: Duration, period: Duration) {
         let State::Waiting { since, next, .. } = &mut self.state else {
             return;
@@ -256,7 +257,8 @@ impl Lister {
                 .min(shortest.max(took))
                 .max(took / SLOW_PAUSE_DIVISOR),
         };
-        *next = *since + pause;
+        let planned = *since + pause;
+        *next = Some(next.map_or(planned, |next| next.min(planned)));
     }
 
     /// An answer that was requested at `requested` has been taken in.

@@ -23,9 +23,7 @@ use tokio::time::Instant;
 mod deaths;
 
 use super::call::{Call, Purpose, Request};
-use super::limits::{
-    FIRST_DEATH_PAUSE, FIRST_RETRY_PAUSE, MAX_RETRY_PAUSE, MAX_WITHHELD_PAUSE, PARALLEL_CALLS,
-};
+use super::limits::{FIRST_DEATH_PAUSE, FIRST_RETRY_PAUSE, MAX_WITHHELD_PAUSE};
 use crate::kernel::Unwatched;
 use crate::model::id::{Id, PodRef};
 use crate::out::coverage::Failing;
@@ -47,17 +45,12 @@ pub(crate) struct Processes {
     has_opened_process: bool,
     /// Boxed, because a map of large values leaves much of its memory unused.
     watches: BTreeMap<Id, Box<Watch>>,
-    /// The ids whose PID is to be requested, those whose process has ended, and those to be tried
-    /// again. Ten thousand live processes need no work, so they are in none of these sets.
+    /// The ids whose PID is to be requested, and those whose process has ended. Ten thousand live
+    /// processes need no work, so they are in none of these sets.
     wanted: BTreeSet<Id>,
     dead: BTreeSet<Id>,
-    refused: BTreeSet<Id>,
     /// The containers that are not listed any more and whose process runs, and since when.
     unlisted: BTreeMap<Id, Instant>,
-    /// The ids that are not live, for any reason.
-    unwatched: BTreeSet<Id>,
-    /// The ids whose PID call is outstanding.
-    pid_calls: BTreeSet<Id>,
 }
 
 #[derive(Debug)]
@@ -69,8 +62,13 @@ struct Watch {
 
 #[derive(Debug)]
 enum State {
-    /// Its PID is to be requested once there is room.
-    Wanted { pause: Duration },
+    /// Its PID is to be requested at `at`, or once there is room. `why` is why it could not be
+    /// watched before.
+    Wanted {
+        at: Instant,
+        pause: Duration,
+        why: Option<Cow<'static, str>>,
+    },
     /// Its PID is requested, or its process is being opened.
     Opening { pause: Duration, pid: Option<u32> },
     /// The kernel will report its end.
@@ -83,14 +81,6 @@ enum State {
         pause: Duration,
         /// Whether the runtime has reported it as running after the exit.
         is_denied: bool,
-    },
-    /// It cannot be watched. It is tried again at `retry`, with this `pid` if the process was not
-    /// visible.
-    Refused {
-        why: Cow<'static, str>,
-        retry: Option<Instant>,
-        pause: Duration,
-        pid: Option<u32>,
     },
 }
 
@@ -107,14 +97,6 @@ impl State {
     }
 }
 
-/// A process to open.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct ToOpen {
-    pub(crate) pid: u32,
-    /// Its pod, if an earlier process of the container has ended: the container was restarted.
-    pub(crate) restarted: Option<PodRef>,
-}
-
 impl Processes {
     /// Watches no process unless it `is_enabled`.
     pub(crate) fn new(is_enabled: bool) -> Self {
@@ -125,19 +107,20 @@ impl Processes {
     }
 
     /// Watches the process of a running container.
-    pub(crate) fn watch(&mut self, id: &Id, name: &Arc<str>, pod: &PodRef) {
+    pub(crate) fn watch(&mut self, id: &Id, name: &Arc<str>, pod: &PodRef, now: Instant) {
         self.unlisted.remove(id);
         if self.is_enabled && !self.watches.contains_key(id) {
             let watch = Watch {
                 pod: pod.clone(),
                 name: name.clone(),
                 state: State::Wanted {
+                    at: now,
                     pause: FIRST_RETRY_PAUSE,
+                    why: None,
                 },
             };
             self.watches.insert(id.clone(), Box::new(watch));
             self.wanted.insert(id.clone());
-            self.unwatched.insert(id.clone());
         }
     }
 
@@ -152,14 +135,8 @@ impl Processes {
 
     /// A container has ended or was removed. Returns whether its process was watched.
     pub(crate) fn forget(&mut self, id: &Id) -> bool {
-        for set in [
-            &mut self.wanted,
-            &mut self.dead,
-            &mut self.refused,
-            &mut self.unwatched,
-        ] {
-            set.remove(id);
-        }
+        self.wanted.remove(id);
+        self.dead.remove(id);
         self.unlisted.remove(id);
         self.watches.remove(id).is_some()
     }
@@ -176,11 +153,6 @@ impl Processes {
         let sets = [
             (&mut self.wanted, matches!(state, State::Wanted { .. })),
             (&mut self.dead, matches!(state, State::Dead { .. })),
-            (
-                &mut self.refused,
-                matches!(state, State::Refused { retry: Some(_), .. }),
-            ),
-            (&mut self.unwatched, !matches!(state, State::Live { .. })),
         ];
         for (set, is_in) in sets {
             match is_in {
@@ -191,33 +163,21 @@ impl Processes {
         watch.state = state;
     }
 
-    /// The next call, if one is due.
-    pub(crate) fn next_call(
-        &mut self,
-        ledger: &Ledger,
-        admits_pids: bool,
-        now: Instant,
-    ) -> Option<(Call, About)> {
-        if self.dead.is_empty() && self.wanted.is_empty() || !ledger.has_room() {
+    /// The next call for a PID, if one is due.
+    pub(crate) fn next_pid(&mut self, ledger: &Ledger, now: Instant) -> Option<(Call, About)> {
+        if !ledger.has_room() {
             return None;
         }
-        let death = self.next_death(ledger, now);
-        death.or_else(|| admits_pids.then(|| self.next_pid(ledger))?)
-    }
-
-    fn next_pid(&mut self, ledger: &Ledger) -> Option<(Call, About)> {
-        if count_awaited(&self.pid_calls, ledger) >= PARALLEL_CALLS {
-            return None;
-        }
-        let free = |id: &&Id| !ledger.is_outstanding(&Request::Pid((*id).clone()).key());
-        let id = self.wanted.iter().find(free)?.clone();
+        let is_due = |id| !matches!(self.state(id), Some(State::Wanted { at, .. }) if now < *at);
+        let is_free = |id: &Id| !ledger.is_outstanding(&Request::Pid(id.clone()).key());
+        let mut wanted = self.wanted.iter();
+        let id = wanted.find(|id| is_due(id) && is_free(id))?.clone();
         let watch = self.watches.get(&id)?;
         let call = watch.call(Request::Pid(id.clone()), Purpose::Usual);
-        if let State::Wanted { pause } = watch.state {
+        if let State::Wanted { pause, .. } = watch.state {
             self.enter(&id, State::Opening { pause, pid: None });
         }
         self.wanted.remove(&id);
-        self.pid_calls.insert(id);
         Some(call)
     }
 
@@ -227,37 +187,30 @@ impl Processes {
         id: &Id,
         answer: Result<Option<u32>, CallError>,
         now: Instant,
-    ) -> Option<ToOpen> {
-        self.pid_calls.remove(id);
-        let (why, retry) = match answer {
+    ) -> Option<u32> {
+        let why = match answer {
             Ok(Some(pid)) => return self.open(id, pid),
-            Ok(None) => (PIDS_UNREPORTED.into(), None),
-            // It is not requested again.
+            Ok(None) => PIDS_UNREPORTED.into(),
             Err(CallError::Withheld) => {
                 tracing::warn!("the process of container {id} is not watched: {PID_LOST}");
-                (PID_LOST.into(), None)
+                PID_LOST.into()
             }
-            Err(error) => (error.to_string().into(), Some(now)),
+            Err(error) => error.to_string().into(),
         };
-        self.refuse(id, why, retry, None);
+        self.retry(id, why, now);
         None
     }
 
-    fn open(&mut self, id: &Id, reported: u32) -> Option<ToOpen> {
-        let watch = self.watches.get(id)?;
-        let (pause, restarted) = match &watch.state {
-            State::Opening { pause, .. } => (*pause, None),
-            State::Dead { pid, .. } if *pid != reported => {
-                (FIRST_RETRY_PAUSE, Some(watch.pod.clone()))
-            }
+    fn open(&mut self, id: &Id, reported: u32) -> Option<u32> {
+        let pause = match *self.state(id)? {
+            State::Opening { pause, .. } => pause,
+            // It was restarted.
+            State::Dead { pid, .. } if pid != reported => FIRST_RETRY_PAUSE,
             _ => return None,
         };
         let pid = Some(reported);
         self.enter(id, State::Opening { pause, pid });
-        Some(ToOpen {
-            pid: reported,
-            restarted,
-        })
+        pid
     }
 
     /// The process is being watched, or cannot be.
@@ -269,7 +222,7 @@ impl Processes {
                     self.enter(id, State::Live { pid });
                 }
                 if !std::mem::replace(&mut self.has_opened_process, true) {
-                    self.retry_invisible(now);
+                    self.retry_all(now);
                 }
             }
             Err(Unwatched::Ended(pid)) => {
@@ -277,99 +230,52 @@ impl Processes {
                     self.enter(id, State::dead(pid, now));
                 }
             }
-            Err(why) => {
-                let (retry, pid) = match why {
-                    Unwatched::TooMany(_) | Unwatched::Silent => (Some(now), None),
-                    Unwatched::NotSeen(pid) | Unwatched::NotIts(pid) => (Some(now), Some(pid)),
-                    Unwatched::Unsupported(_) | Unwatched::Ended(_) => (None, None),
-                };
-                self.refuse(id, why.to_string().into(), retry, pid);
-            }
+            Err(why) => self.retry(id, why.to_string().into(), now),
         }
     }
 
     /// The PIDs are now known to be visible. The processes that were not visible before may have
     /// ended.
-    fn retry_invisible(&mut self, now: Instant) {
-        for id in &self.refused {
+    fn retry_all(&mut self, now: Instant) {
+        for id in &self.wanted {
             let watch = self.watches.get_mut(id);
-            if let Some(State::Refused {
-                retry: Some(retry),
-                pid: Some(_),
-                ..
-            }) = watch.map(|watch| &mut watch.state)
-            {
-                *retry = now;
+            if let Some(State::Wanted { at, .. }) = watch.map(|watch| &mut watch.state) {
+                *at = now;
             }
         }
     }
 
-    /// Notes why a process is not watched. With a time, it is tried again after a pause from then.
-    fn refuse(&mut self, id: &Id, why: Cow<'static, str>, now: Option<Instant>, pid: Option<u32>) {
+    /// Notes why a process is not watched. It is tried again after a pause.
+    fn retry(&mut self, id: &Id, why: Cow<'static, str>, now: Instant) {
         let Some(&State::Opening { pause, .. }) = self.state(id) else {
             return;
         };
         tracing::debug!("the process of container {id} is not watched: {why}");
-        let longest = match pid {
-            Some(_) => MAX_RETRY_PAUSE,
-            None => MAX_WITHHELD_PAUSE,
+        let wanted = State::Wanted {
+            at: now + pause,
+            pause: (pause * 2).min(MAX_WITHHELD_PAUSE),
+            why: Some(why),
         };
-        // The first process may have been opened after this attempt began.
-        let was_too_early = pid.is_some() && self.has_opened_process && pause == FIRST_RETRY_PAUSE;
-        let wait = match was_too_early {
-            true => Duration::ZERO,
-            false => pause,
-        };
-        let refused = State::Refused {
-            why,
-            retry: now.map(|now| now + wait),
-            pause: (pause * 2).min(longest),
-            pid,
-        };
-        self.enter(id, refused);
-    }
-
-    /// Advances to `now`: processes that could not be watched are tried again. Returns those to
-    /// open again by their PID.
-    pub(crate) fn advance(&mut self, now: Instant) -> Vec<(Id, u32)> {
-        let to_retry = self.refused.iter().filter_map(|id| match self.state(id) {
-            Some(State::Refused {
-                retry: Some(retry),
-                pause,
-                pid,
-                ..
-            }) if now >= *retry => Some((id.clone(), *pause, *pid)),
-            _ => None,
-        });
-        let mut to_open = Vec::new();
-        for (id, pause, pid) in to_retry.collect::<Vec<_>>() {
-            match pid {
-                Some(reported) => {
-                    self.enter(&id, State::Opening { pause, pid });
-                    to_open.push((id, reported));
-                }
-                None => self.enter(&id, State::Wanted { pause }),
-            }
-        }
-        to_open
+        self.enter(id, wanted);
     }
 
     /// When something is next due if no call ends.
     pub(crate) fn alarm(&self, now: Instant) -> Option<Instant> {
-        let timed = self.dead.iter().chain(&self.refused);
+        let timed = self.dead.iter().chain(&self.wanted);
         let timed = timed.filter_map(|id| self.watches.get(id));
         let alarms = timed.filter_map(|watch| match watch.state {
             State::Dead { next, .. } => Some(next),
-            State::Refused { retry, .. } => retry,
+            State::Wanted { at, .. } => Some(at),
             _ => None,
         });
         // What is already due is requested, or waits for room: an answer ends that, not time.
         alarms.filter(|time| *time > now).min()
     }
 
-    /// Whether the process of each running container is watched.
+    /// Whether each process is watched, or will be soon.
     pub(crate) fn are_all_watched(&self) -> bool {
-        self.is_enabled && self.unwatched.is_empty()
+        let failed = |id| matches!(self.state(id), Some(State::Wanted { why: Some(_), .. }));
+        self.is_enabled && !self.wanted.iter().any(failed)
     }
 
     /// Whether the kernel has reported the exit of this container, or will.
@@ -380,11 +286,6 @@ impl Processes {
         )
     }
 
-    /// Whether the process of this container cannot be watched.
-    pub(crate) fn is_refused(&self, id: &Id) -> bool {
-        matches!(self.state(id), Some(State::Refused { .. }))
-    }
-
     /// The state of the watches. `admits_pids` is whether PIDs may be requested now.
     pub(crate) fn status(&self, admits_pids: bool, births: BirthsStatus) -> KernelStatus {
         let states = self.watches.values().map(|watch| &watch.state);
@@ -393,7 +294,7 @@ impl Processes {
         let mut reasons: BTreeMap<&str, usize> = BTreeMap::new();
         for watch in self.watches.values() {
             let why = match &watch.state {
-                State::Refused { why, .. } => why,
+                State::Wanted { why: Some(why), .. } => why,
                 State::Wanted { .. } if !admits_pids => PIDS_LOST,
                 _ => continue,
             };
@@ -418,13 +319,6 @@ impl Processes {
             births,
         }
     }
-}
-
-/// How many status calls of these containers may still be answered. A stuck call takes no place from
-/// the others.
-fn count_awaited(ids: &BTreeSet<Id>, ledger: &Ledger) -> usize {
-    let keys = ids.iter().map(|id| Request::Container(id.clone()).key());
-    keys.filter(|key| ledger.is_awaited(key)).count()
 }
 
 impl Watch {

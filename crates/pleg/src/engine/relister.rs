@@ -12,11 +12,11 @@
 //! one.
 //!
 //! A list is due when the pause after the last one ends ([`Lister::plan`]; the period is
-//! `Engine::period`), or sooner if it is wanted:
+//! `Engine::period`, which is short as soon as there is a reason), or sooner if it is wanted:
 //!
-//! - the stream or the watch of births began, ended, or lost changes; an event named an unknown pod;
-//! - a status contradicts the last list or the kernel, or was not found; an inspection failed;
-//! - a process cannot be watched; a status call is suspect; the runtime answers nothing;
+//! - the stream or the watch of births began, or lost changes; an event named an unknown pod;
+//! - a status contradicts the last list, or was not found; an inspection failed;
+//! - the runtime answers nothing;
 //! - a pass observed no pod, or pods were observed without this list; a sweep needs it;
 //! - this process was paused for longer than the period; a user of the library asked for it.
 //!
@@ -216,8 +216,8 @@ impl Relister {
         self.judge_connection(list, begun.instant, Some(error), now);
     }
 
-    /// Decides when the lists that were answered are due. `period` is the current period between two
-    /// lists.
+    /// Decides when the lists that were answered are due, or whether they are due earlier. `period` is the
+    /// current period between two lists.
     pub(crate) fn plan(&mut self, period: Duration) {
         for list in List::BOTH {
             if self.lists[list].is_good() {

@@ -5,7 +5,7 @@
 //!   a pause ends --> settling --a later pass completes, or the limit of a list ends--> judging again
 //! ```
 
-use super::limits::STATUS_HELD_FOR;
+use super::limits::COMMANDS_HELD_FOR;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -18,6 +18,8 @@ pub(crate) struct Settling(Option<Since>);
 struct Since {
     /// When the last pause ended.
     pause_ended: Instant,
+    /// Until when commands are held.
+    held_until: Instant,
     /// When settling ends at the latest.
     until: Instant,
 }
@@ -26,11 +28,12 @@ impl Settling {
     /// A pause has ended. Settling ends after `limit` at the latest. Further pauses do not extend
     /// it, because the engine must judge at some time.
     pub(crate) fn begin(&mut self, limit: Duration, now: Instant) {
-        let until = self.0.as_ref().map(|since| since.until);
-        self.0 = Some(Since {
+        let since = self.0.get_or_insert(Since {
             pause_ended: now,
-            until: until.unwrap_or(now + limit),
+            held_until: now + COMMANDS_HELD_FOR,
+            until: now + limit,
         });
+        since.pause_ended = now;
     }
 
     /// Whether settling is over, given when the last completed pass began.
@@ -41,11 +44,9 @@ impl Settling {
         self.0.is_none()
     }
 
-    /// Until when status requests are held.
+    /// Until when commands are held.
     pub(crate) fn held_until(&self) -> Option<Instant> {
-        self.0
-            .as_ref()
-            .map(|since| since.pause_ended + STATUS_HELD_FOR)
+        self.0.as_ref().map(|since| since.held_until)
     }
 
     /// When settling ends at the latest.

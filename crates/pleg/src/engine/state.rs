@@ -31,7 +31,6 @@ use crate::out::call_costs::CallCosts;
 use crate::out::coverage::Coverage;
 use crate::out::health::INSPECTIONS_FAIL;
 use crate::out::record::Record;
-use crate::out::words::counted;
 use crate::records::Records;
 use crate::runtime::{Announced, CallError, Rpc};
 
@@ -214,9 +213,11 @@ impl Engine {
         match input {
             Input::Answered(answered) => self.on_answered(*answered, now),
             Input::Announced(announced) => self.on_announced(announced, now),
-            Input::Flooded => self.on_flooded(now),
+            Input::Flooded => self.list_soon(now),
             Input::StreamEnded(result) => self.on_stream_ended(result, now),
-            Input::Opened(id, opened) => self.on_opened(&id, opened, now),
+            Input::Opened(id, opened) => {
+                self.sources.processes.on_opened(&id, opened, now.instant);
+            }
             Input::Birth(birth) => self.on_birth(birth, now),
             Input::Died(id) => self.on_death(&id, now),
             Input::HostIds(ids) => self.begin_sweep(ids, now),
@@ -233,18 +234,16 @@ impl Engine {
         }
         self.ledger.advance(instant);
         self.take_in_lists(now);
+        self.relister.plan(self.period(instant));
         let missing = self.missing(instant);
         if self.sweeper.advance(missing, &self.ledger, instant) {
             self.act(Action::ReadHostIds);
         }
         self.drive_stream(now);
-        for (id, pid) in self.sources.processes.advance(instant) {
-            self.act(Action::Watch { id, pid });
-        }
         self.drop_known_births(instant);
         self.retry_doubtful(now);
         self.commit_exits_of_slow(now);
-        self.hurry_for_suspects(now);
+        self.hurry_if_unresponsive(instant);
         self.send_calls(now);
         while let Some(inspected) = self.inspector.take_ended() {
             self.on_inspected(inspected, now);
@@ -254,33 +253,14 @@ impl Engine {
         self.review(now);
     }
 
-    /// Requests lists early while a status call is suspect: the runtime may be unresponsive, which
-    /// lists show. While the stream is trusted, or after a list that was too large, the next relist
-    /// may be far away.
-    fn hurry_for_suspects(&mut self, now: Moment) {
-        let due = self.relister.due();
-        if due.is_none_or(|due| due <= now.instant + self.config.relist_period) {
-            return;
-        }
-        let is_rare = self.period() > self.config.relist_period;
-        let is_suspect = is_rare && self.ledger.has_suspect_status(now.instant);
-        // A runtime that contradicts the kernel may have missed other changes too.
-        if is_suspect
-            || self
-                .sources
-                .processes
-                .contradictions(now.instant)
-                .next()
-                .is_some()
+    /// Requests lists early if the runtime seems to be unresponsive, which only they show. After a list
+    /// that was too large, the next relist may be far away.
+    fn hurry_if_unresponsive(&mut self, now: Instant) {
+        let is_far = |due| due > now + self.config.relist_period;
+        if self.relister.due().is_some_and(is_far)
+            && self.unresponsive_at().is_some_and(|time| now >= time)
         {
-            self.hurry(now);
-        }
-        let limit = self
-            .ledger
-            .unresponsive_after(self.relister.overdue_after());
-        let unresponsive_since = self.ledger.unresponsive_since();
-        if unresponsive_since.is_some_and(|since| now.instant >= since + limit) {
-            self.relister.hurry_anyway(now.instant);
+            self.relister.hurry_anyway(now);
         }
     }
 
@@ -313,11 +293,6 @@ impl Engine {
             Due::Nothing => {}
             Due::Open => self.act(Action::ReadStream),
             Due::Opened => self.stream_opened(now),
-            Due::Missed(missed) => {
-                let missed = counted(missed as usize, "change");
-                tracing::info!("the event stream did not announce {missed}");
-                self.hurry(now);
-            }
         }
     }
 
@@ -334,11 +309,10 @@ impl Engine {
             .collect();
         let steps = self.relister.steps();
         let steps = steps.flat_map(|step| sent.iter().map(move |sent| *sent + step));
-        let unresponsive_since = self.ledger.unresponsive_since();
         // What is due at such a time and was not possible then waits for an input.
         let due_once = [
             (!sent.is_empty()).then(|| self.probes.last_heartbeat + SUSPECT_AFTER),
-            unresponsive_since.map(|since| since + self.unresponsive_after()),
+            self.unresponsive_at(),
             self.quiet_until(),
             self.reporting.passes.waited_at(INSPECTION_OVERDUE_AFTER),
             self.quarantine.alarm(),
@@ -369,10 +343,11 @@ impl Engine {
         .unwrap_or(now + self.config.relist_threshold)
     }
 
-    /// How long the runtime must answer nothing before it is unresponsive. A sweep has had time to
-    /// get an answer by then.
-    pub(super) fn unresponsive_after(&self) -> Duration {
+    /// When the runtime is unresponsive if nothing is answered. A sweep has had time to get an answer
+    /// by then.
+    pub(super) fn unresponsive_at(&self) -> Option<Instant> {
+        let since = self.ledger.unresponsive_since()?;
         let least = self.relister.overdue_after() + SUSPECT_AFTER;
-        self.ledger.unresponsive_after(least)
+        Some(since + self.ledger.unresponsive_after(least))
     }
 }

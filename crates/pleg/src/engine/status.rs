@@ -57,7 +57,7 @@ impl Engine {
                     false => "generic".to_owned(),
                 },
                 count: self.reporting.passes.completed(),
-                period_seconds: self.period().as_secs_f64(),
+                period_seconds: self.period(now.instant).as_secs_f64(),
                 last_duration_seconds: pass.map(|pass| pass.took.as_secs_f64()),
                 last_kind: pass.map(|pass| pass.kind),
                 last_failure: self.relister.failure().cloned(),
@@ -110,21 +110,29 @@ impl Engine {
         }
     }
 
-    /// The pause between two relists.
-    pub(super) fn period(&self) -> Duration {
+    /// The pause between two relists, by what is known now. While a status call waits for long or
+    /// fails, or the runtime contradicts the kernel, it may have missed other changes too, and lists
+    /// show whether it is unresponsive.
+    pub(super) fn period(&self, now: Instant) -> Duration {
+        let mut contradictions = self.sources.processes.contradictions(now);
+        if self.ledger.has_suspect_status(now)
+            || self.unobserved.failures.iter().next().is_some()
+            || contradictions.next().is_some()
+        {
+            return self.config.relist_period;
+        }
         // Health must be able to distinguish a stall from a pause.
         let ceiling = self.config.relist_ceiling;
         let ceiling = ceiling.min(self.config.relist_threshold / 4);
         self.sources
             .streaming
-            .period(self.config.relist_period, ceiling, self.is_all_watched())
+            .period(self.config.relist_period, ceiling, self.is_all_watched(now))
     }
 
     /// Whether each birth and exit is reported, so that lists only check what is known.
-    fn is_all_watched(&self) -> bool {
+    fn is_all_watched(&self, now: Instant) -> bool {
         self.sources.births.are_watched()
+            && self.quarantine.admits_pids(now)
             && self.sources.processes.are_all_watched()
-            && self.stuck_status_calls().next().is_none()
-            && self.unobserved.failures.iter().next().is_none()
     }
 }

@@ -19,6 +19,7 @@ use crate::config::Mode;
 use crate::model::backoff::Backoff;
 use crate::model::id::Id;
 use crate::out::status_report::StreamStatus;
+use crate::out::words::counted;
 use crate::runtime::{CallError, NoConnection};
 
 /// The stream, and its counters.
@@ -67,8 +68,6 @@ pub(super) enum Due {
     Open,
     /// The stream was not refused: it is open.
     Opened,
-    /// This number of changes was not announced.
-    Missed(u64),
 }
 
 impl Streaming {
@@ -95,13 +94,15 @@ impl Streaming {
                 self.state = State::Opening { since: now };
                 Due::Open
             }
-            State::Live { trust } => match trust.advance(now) {
-                0 => Due::Nothing,
-                missed => {
-                    self.missed += missed;
-                    Due::Missed(missed)
+            State::Live { trust } => {
+                let missed = trust.advance(now);
+                if missed > 0 {
+                    let missed = counted(missed, "change");
+                    tracing::info!("the event stream did not announce {missed}");
                 }
-            },
+                self.missed += missed as u64;
+                Due::Nothing
+            }
             _ => Due::Nothing,
         }
     }
@@ -125,8 +126,8 @@ impl Streaming {
         }
     }
 
-    /// The stream ended or was refused. Returns whether it was live.
-    pub(super) fn ended(&mut self, result: &Result<(), CallError>, now: Instant) -> bool {
+    /// The stream ended or was refused.
+    pub(super) fn ended(&mut self, result: &Result<(), CallError>, now: Instant) {
         let lived = match &self.state {
             State::Live { trust } => Some(trust.age(now)),
             _ => None,
@@ -154,7 +155,6 @@ impl Streaming {
             let next = self.losses.postponed(now + pause);
             State::Retrying { next }
         };
-        lived.is_some()
     }
 
     /// How much longer it is not opened, although the runtime may be reachable.

@@ -79,22 +79,23 @@ impl StreamTrust {
         let announced = |at: &Instant| observed.is_none_or(|observed| *at >= observed);
         if self.hints.get(id).is_some_and(announced) {
             self.announced += 1;
-        } else if listed.max(observed.unwrap_or(listed)) >= self.opened {
+        } else if listed >= self.opened {
             self.awaited.entry(id.clone()).or_insert(now);
         }
     }
 
     /// Advances to `now`, and returns how many changes have been missed.
-    pub(super) fn advance(&mut self, now: Instant) -> u64 {
+    pub(super) fn advance(&mut self, now: Instant) -> usize {
         let before = self.awaited.len();
         self.awaited
             .retain(|_, changed| *changed + SETTLED_AFTER > now);
         let missed = before - self.awaited.len();
         if missed > 0 {
             self.has_missed = true;
-            self.reset();
+            self.announced = 0;
+            self.doubled = 0;
         }
-        missed as u64
+        missed
     }
 
     /// When the next change will be missed.
@@ -105,15 +106,9 @@ impl StreamTrust {
             .map(|changed| *changed + SETTLED_AFTER)
     }
 
-    /// Forgets what was announced.
-    pub(super) fn reset(&mut self) {
-        self.announced = 0;
-        self.doubled = 0;
-    }
-
     /// A relist was good, and its changes are taken in.
     pub(super) fn on_relist(&mut self) {
-        if self.announced >= TRUSTED_AFTER_CHANGES && self.awaited.is_empty() {
+        if self.announced >= TRUSTED_AFTER_CHANGES {
             self.has_missed = false;
             self.doubled = (self.doubled + 1).min(16);
         }
@@ -128,7 +123,7 @@ impl StreamTrust {
         is_all_watched: bool,
     ) -> Duration {
         let longest = ceiling.max(shortest);
-        if is_all_watched && !self.has_missed && self.awaited.is_empty() {
+        if is_all_watched && !self.has_missed {
             return longest;
         }
         shortest.saturating_mul(1 << self.doubled).min(longest)
@@ -158,7 +153,7 @@ mod tests {
             }
         }
 
-        fn wait(&mut self, seconds: u64) -> u64 {
+        fn wait(&mut self, seconds: u64) -> usize {
             self.now += Duration::from_secs(seconds);
             self.trust.advance(self.now)
         }
@@ -254,8 +249,8 @@ mod tests {
             stream.trust.on_change(&id.into(), None, now, now);
         };
         change(&mut stream, "late");
-        assert_eq!(stream.periods(1), [1], "it is not announced yet");
         stream.trust.on_announced(&"late".into(), stream.now);
+        assert_eq!(stream.wait(2), 0);
         assert_eq!(stream.periods(1), [30]);
         change(&mut stream, "missed");
         assert_eq!(stream.wait(2), 1);

@@ -19,7 +19,7 @@ use base::ledger::Ledger;
 use tokio::time::Instant;
 
 use super::call::{Call, Key, List, Request};
-use super::limits::{MAX_STATUS_OVERDUE, MAX_UNKNOWN_IDS};
+use super::limits::MAX_STATUS_OVERDUE;
 use super::lists::PerList;
 use crate::model::id::{HostId, Id, Owner, PodUid};
 use crate::model::listed::{ListedPod, ListedSandbox, SandboxState};
@@ -45,8 +45,6 @@ pub(crate) struct Sweeper {
     /// The ids that the host knew when they were last read, with their owners.
     host_ids: BTreeMap<Id, Option<Owner>>,
     is_reading_host: bool,
-    /// Ids of unknown pods that the stream named, and when it named them.
-    hinted_ids: BTreeMap<Id, Instant>,
     /// Known ids that were not found when last requested, and when. They may be found the next
     /// time.
     not_found: BTreeMap<Key, (Request, Instant)>,
@@ -63,7 +61,6 @@ impl Sweeper {
             next: now,
             host_ids: BTreeMap::new(),
             is_reading_host: false,
-            hinted_ids: BTreeMap::new(),
             not_found: BTreeMap::new(),
             has_containers_in_sandboxes: None,
         }
@@ -114,7 +111,7 @@ impl Sweeper {
         self.host_ids.get(id)?.as_ref()
     }
 
-    /// Begins a sweep over the listed ids and over those that only the host or the stream knows. If
+    /// Begins a sweep over the listed ids and over those that only the host knows. If
     /// one list is not missing, the sweep also awaits that one. Its pace is slower while lists are
     /// answered but `slow` each time.
     pub(crate) fn begin<'a>(
@@ -145,16 +142,14 @@ impl Sweeper {
     }
 
     /// All known ids that the missing lists would contain, and the sandboxes whose status shows
-    /// containers. The ids that the stream named are in the sweep from now on.
+    /// containers.
     fn take_targets<'a>(
         &mut self,
         missing: PerList<bool>,
         listed: impl Iterator<Item = &'a ListedPod>,
         now: Instant,
     ) -> VecDeque<Target> {
-        let hinted = std::mem::take(&mut self.hinted_ids);
-        let mut unknown: BTreeSet<Id> = self.host_ids.keys().cloned().collect();
-        unknown.extend(hinted.keys().cloned());
+        let mut unknown: BTreeSet<&Id> = self.host_ids.keys().collect();
         let mut targets = VecDeque::<Target>::new();
         // Some runtimes report new containers in the status of their sandbox. While it is unknown
         // whether this one does, the status of one sandbox that has containers shows it.
@@ -196,9 +191,9 @@ impl Sweeper {
         targets.extend(others.map(|(_, (request, _))| target(request.clone(), None)));
         let (mut new, mut foreign) = (VecDeque::new(), VecDeque::new());
         for id in unknown {
-            let owner = self.owner(&id);
+            let owner = self.owner(id);
             // Other clients of the runtime may have many ids, without a pod.
-            let group = match owner.is_some() || hinted.contains_key(&id) {
+            let group = match owner.is_some() {
                 true => &mut new,
                 false => &mut foreign,
             };
@@ -209,7 +204,7 @@ impl Sweeper {
                 group.push_back(target(Request::Sandbox(id.clone()), None));
             }
             if missing.containers {
-                group.push_back(target(Request::Container(id), None));
+                group.push_back(target(Request::Container(id.clone()), None));
             }
         }
         // Nothing is known yet of new ones.
@@ -309,18 +304,6 @@ impl Sweeper {
     /// Whether new containers are observed in the status of their sandbox.
     pub(crate) fn can_see_new_containers(&self) -> bool {
         self.has_containers_in_sandboxes == Some(true)
-    }
-
-    /// Remembers an id that the stream named and whose pod is unknown, for the next sweep.
-    pub(crate) fn remember(&mut self, id: Id, now: Instant) {
-        if self.hinted_ids.len() < MAX_UNKNOWN_IDS {
-            self.hinted_ids.insert(id, now);
-        }
-    }
-
-    /// Drops the ids that the stream named before lists which began at `begun`.
-    pub(crate) fn forget_before(&mut self, begun: Instant) {
-        self.hinted_ids.retain(|_, hinted_at| *hinted_at >= begun);
     }
 
     /// Whether a sweep replaces a list now.

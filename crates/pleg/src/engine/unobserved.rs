@@ -238,9 +238,6 @@ impl Engine {
             }
         }
         self.out.cache.set_overdue(overdue, now.instant);
-        if !newly_stuck.is_empty() {
-            self.distrust_stream(now);
-        }
         for uid in newly_stuck {
             self.unobserved.failures.replace_by_other_call(&uid);
             self.reporting.passes.give_up(&uid);

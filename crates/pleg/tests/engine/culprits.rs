@@ -4,7 +4,8 @@ use crate::node::{Node, generic, many, named, seconds};
 use pleg::model::id::Id;
 use pleg::model::listed::ContainerState;
 use pleg::out::health::{HealthState, Reason};
-use pleg::runtime::Rpc;
+use pleg::out::status_report::StatusReport;
+use pleg::runtime::{CallError, Rpc};
 use sim::{Fault, Sim};
 
 /// The time from the request of the list to the report of the culprit.
@@ -218,6 +219,20 @@ async fn if_all_calls_of_a_kind_are_slow_there_is_no_culprit() {
             }
         }
     }
+}
+
+/// A status that fails is no evidence, so the next witness is of another pod.
+#[tokio::test(start_paused = true)]
+async fn a_culprit_is_reported_soon_although_the_status_of_another_container_fails() {
+    let node = Node::watch(|sim| many(sim, 4, &["app"])).await;
+    node.at(8.0).await;
+    let call = Rpc::ContainerStatus;
+    let broken = CallError::Refused("Unknown: broken".into());
+    node.sim.fault(call, Some("p0/app.0"), Fault::Fail(broken));
+    node.sim.fault(call, Some("p3/app.0"), Fault::Hang);
+    node.sim.exit("p3", "app", 1);
+    let is_reported = |status: &StatusReport| named(&status.stuck).contains(&Id::from("p3/app.0"));
+    node.wait(4.0, is_reported).await.expect("it is reported");
 }
 
 /// Soon after the start, three witnesses may be quick by chance, while a fourth call takes seconds.

@@ -3,17 +3,18 @@
 use base::ledger::Ledger;
 use tokio::time::Instant;
 
-use super::{Processes, State, count_awaited};
+use super::{Processes, State};
 use crate::engine::call::{Call, Purpose, Request};
-use crate::engine::limits::{MAX_STATUS_OVERDUE, PARALLEL_CALLS, SETTLED_AFTER, SLOW_AFTER};
+use crate::engine::limits::{MAX_STATUS_OVERDUE, SETTLED_AFTER, SLOW_AFTER};
 use crate::model::id::{Id, PodRef, PodUid};
 use crate::out::coverage::Failing;
 use crate::out::failure::InspectError;
 use crate::runtime::About;
 
 impl Processes {
-    pub(super) fn next_death(&self, ledger: &Ledger, now: Instant) -> Option<(Call, About)> {
-        if count_awaited(&self.dead, ledger) >= PARALLEL_CALLS {
+    /// The next status call after an exit, if one is due.
+    pub(crate) fn next_death(&self, ledger: &Ledger, now: Instant) -> Option<(Call, About)> {
+        if !ledger.has_room() {
             return None;
         }
         self.dead.iter().find_map(|id| {
@@ -76,19 +77,10 @@ impl Processes {
         None
     }
 
-    /// A call that was sent at `begun` showed the container as running. Returns whether its process
-    /// had ended by then, so that the runtime contradicts the kernel.
-    pub(crate) fn on_reported_running(&mut self, id: &Id, begun: Instant) -> bool {
-        let state = self.watches.get_mut(id).map(|watch| &mut watch.state);
-        let Some(State::Dead {
-            since, is_denied, ..
-        }) = state
-        else {
-            return false;
-        };
-        let was_dead = *since < begun;
-        *is_denied |= was_dead;
-        was_dead
+    /// Whether the process of the container had ended by this time, so that a runtime that reports it
+    /// as running contradicts the kernel.
+    pub(crate) fn was_dead(&self, id: &Id, time: Instant) -> bool {
+        matches!(self.state(id), Some(State::Dead { since, .. }) if *since < time)
     }
 
     /// The containers whose process has been dead for [`SETTLED_AFTER`] although the runtime reports

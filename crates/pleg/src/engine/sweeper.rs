@@ -237,7 +237,7 @@ impl Sweeper {
         self.trailing.iter_mut().chain(&mut self.sweep)
     }
 
-    /// A call of a sweep ended.
+    /// A call that a sweep may be waiting for has ended.
     pub(crate) fn answered(
         &mut self,
         key: &Key,
@@ -247,13 +247,6 @@ impl Sweeper {
     ) {
         for sweep in self.sweeps() {
             sweep.ended(key, uid, outcome, now);
-        }
-    }
-
-    /// A call that a sweep may be waiting for has ended; another component had sent it.
-    pub(crate) fn answered_elsewhere(&mut self, key: &Key, uid: &PodUid, outcome: Outcome) {
-        for sweep in self.sweeps() {
-            sweep.answered_elsewhere(key, uid, outcome);
         }
     }
 

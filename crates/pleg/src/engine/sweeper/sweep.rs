@@ -191,26 +191,6 @@ impl Sweep {
         self.next = self.next.max(now) + self.pause;
     }
 
-    /// A call of another component ended. The sweep may be waiting for it.
-    pub(super) fn answered_elsewhere(&mut self, key: &Key, uid: &PodUid, outcome: Outcome) {
-        if self.waiting.contains_key(key) {
-            self.note(uid, outcome);
-            // The key stays: `complete` reads the time of the request from it.
-            if outcome != Outcome::Known {
-                self.waiting.remove(key);
-            }
-        }
-    }
-
-    fn note(&mut self, uid: &PodUid, outcome: Outcome) {
-        let pods = match outcome {
-            Outcome::Known => &mut self.known,
-            Outcome::FirstNotFound => &mut self.not_found,
-            Outcome::Failed => &mut self.failed,
-        };
-        pods.insert(uid.clone());
-    }
-
     /// A list that was requested at `requested` was answered.
     pub(super) fn list_answered(&mut self, list: List, requested: Instant) {
         if requested >= self.listed_since {
@@ -277,7 +257,8 @@ impl Sweep {
         None
     }
 
-    /// A call of this sweep ended. The pace follows the time that the answer took.
+    /// A call that this sweep may be waiting for has ended, whichever component had sent it. The pace
+    /// follows the time that the answer took.
     pub(super) fn ended(
         &mut self,
         key: &Key,
@@ -285,15 +266,17 @@ impl Sweep {
         outcome: Outcome,
         now: Instant,
     ) {
-        let requested = self.waiting.remove(key);
-        if let Some(uid) = uid {
-            self.note(uid, outcome);
-        }
-        if outcome != Outcome::Known {
+        let Some(requested) = self.waiting.remove(key) else {
             return;
-        }
-        self.answered += 1;
-        if let Some(requested) = requested {
+        };
+        let pods = match outcome {
+            Outcome::Known => &mut self.known,
+            Outcome::FirstNotFound => &mut self.not_found,
+            Outcome::Failed => &mut self.failed,
+        };
+        pods.extend(uid.cloned());
+        if outcome == Outcome::Known {
+            self.answered += 1;
             self.as_of = requested.min(self.as_of);
             let pause = now.duration_since(requested) / SLOW_PAUSE_DIVISOR;
             self.pause = pause.clamp(self.shortest_pause, self.longest_pause);
@@ -308,12 +291,9 @@ impl Sweep {
 
     /// Whether targets are left, the other list is awaited, or a call may still be answered.
     pub(super) fn is_waiting(&self, ledger: &Ledger) -> bool {
-        let mut waiting = self.waiting.iter();
         !self.targets.is_empty()
             || List::BOTH.into_iter().any(|list| self.is_waiting_for(list))
-            || waiting.any(|(key, requested)| {
-                ledger.wanted_since(key) == Some(*requested) && !ledger.is_stuck(key)
-            })
+            || self.waiting.keys().any(|key| !ledger.is_stuck(key))
     }
 
     /// Whether it waits for this list, which was not missing when it began.
@@ -332,14 +312,11 @@ impl Sweep {
             return None;
         }
         self.is_reported = true;
-        // Answers to other components count as of the time of their request.
-        let answered = self.waiting.iter().filter(|(key, _)| !ledger.is_stuck(key));
-        let as_of = answered.fold(self.as_of, |as_of, (_, requested)| as_of.min(*requested));
         let failed = std::mem::take(&mut self.failed);
         let not_found = std::mem::take(&mut self.not_found);
         let partly_observed = &(&not_found & &self.known) - &failed;
         Some(Swept {
-            begun: self.begun.back_at(as_of),
+            begun: self.begun.back_at(self.as_of),
             unobserved: &failed | &not_found,
             partly_observed,
             sandboxes_listed: self.listed.sandboxes,

@@ -36,7 +36,6 @@ impl Engine {
                 self.relister.received(listing, now.instant);
             }
             Err(error) => {
-                self.sweeper.list_failed(R::LIST);
                 self.relister.failed(R::LIST, &error, now.instant);
             }
         }

@@ -133,7 +133,7 @@ impl Sweeper {
                 missing.calls()
             ),
             // Only one sweep trails. If one does already, the last sweep is dropped.
-            Some(last) if self.trailing.is_none() && last.is_trailing(ledger) => {
+            Some(last) if self.trailing.is_none() && last.is_waiting(ledger) => {
                 self.trailing = Some(last);
             }
             Some(_) => {}
@@ -187,10 +187,8 @@ impl Sweeper {
         let requested: BTreeSet<Key> = requested
             .filter(|key| self.not_found.contains_key(key))
             .collect();
-        self.not_found.retain(|key, (_, since)| {
-            let is_unknown = key.1.as_ref().is_some_and(|id| unknown.contains(id));
-            requested.contains(key) || now < *since + MAX_STATUS_OVERDUE && !is_unknown
-        });
+        self.not_found
+            .retain(|key, (_, since)| requested.contains(key) || now < *since + MAX_STATUS_OVERDUE);
         let others = self.not_found.iter();
         let others = others.filter(|(key, _)| !requested.contains(*key));
         targets.extend(others.map(|(_, (request, _))| target(request.clone(), None)));
@@ -220,14 +218,12 @@ impl Sweeper {
 
     /// The next call of the sweeps, if one is due.
     pub(crate) fn next_call(&mut self, ledger: &Ledger, now: Instant) -> Option<(Call, About)> {
-        let sweep = self.sweep.as_mut()?;
         let trailing = self.trailing.as_mut();
-        if let Some(target) = trailing.and_then(|it| it.take(ledger, now)) {
-            // Both sweeps together keep the pace.
-            sweep.postpone(now);
-            return Some(target);
+        let target = trailing.and_then(|it| it.take(ledger, now));
+        if target.is_some() {
+            return target;
         }
-        let target = sweep.take(ledger, now)?;
+        let target = self.sweep.as_mut()?.take(ledger, now)?;
         self.next = self.next.max(now);
         Some(target)
     }
@@ -258,12 +254,6 @@ impl Sweeper {
         self.not_found.insert(request.key(), not_found).is_none()
     }
 
-    /// The earliest time as of which a remembered sweep holds.
-    pub(crate) fn as_of(&self) -> Option<Instant> {
-        let sweeps = self.trailing.iter().chain(&self.sweep);
-        sweeps.map(Sweep::as_of).min()
-    }
-
     /// Notes that an id exists. Returns whether it was noted as not found.
     pub(crate) fn note_found(&mut self, key: &Key) -> bool {
         self.not_found.remove(key).is_some()
@@ -274,11 +264,6 @@ impl Sweeper {
         for sweep in self.sweeps() {
             sweep.list_answered(list, requested);
         }
-    }
-
-    /// A list failed: a trailing sweep that waits for it is dropped.
-    pub(crate) fn list_failed(&mut self, list: List) {
-        self.trailing.take_if(|it| it.is_waiting_for(list));
     }
 
     /// A sandbox's status arrived: whether it contains containers, and whether the sandbox is known to

@@ -43,9 +43,6 @@ pub(super) struct Sweep {
     answered: usize,
     /// Whether the status of each sandbox is requested and contains its containers.
     requests_sandboxes: bool,
-    /// Only a list that was requested at this time or later counts: an earlier one does not show what is
-    /// new.
-    listed_since: Instant,
     /// The lists that were answered meanwhile.
     listed: PerList<bool>,
     /// The pods with an id that was answered.
@@ -115,8 +112,7 @@ pub(crate) struct Swept {
 }
 
 impl Sweep {
-    /// A sweep over these targets. If one list is not replaced and is already outstanding, its answer counts
-    /// for this sweep. The pace is slower while lists are answered but `slow` each time.
+    /// A sweep over these targets. The pace is slower while lists are answered but `slow` each time.
     pub(super) fn begin(
         missing: PerList<bool>,
         requests_sandboxes: bool,
@@ -143,8 +139,6 @@ impl Sweep {
                 }
             }
         });
-        let awaited = missing.of_the_other().single();
-        let outstanding = awaited.and_then(|list| ledger.node_call(list.rpc()));
         let shortest_pause = match slow {
             true => SWEEP_PACE * PARALLEL_CALLS as u32,
             false => SWEEP_PACE,
@@ -158,7 +152,6 @@ impl Sweep {
             waiting,
             answered: 0,
             requests_sandboxes,
-            listed_since: outstanding.unwrap_or(now.instant),
             listed: PerList::default(),
             known: BTreeSet::new(),
             not_found: BTreeSet::new(),
@@ -181,22 +174,12 @@ impl Sweep {
         now >= self.begun.instant + MAX_STATUS_OVERDUE
     }
 
-    /// As of when all its observations hold.
-    pub(super) fn as_of(&self) -> Instant {
-        self.as_of.min(self.begun.instant)
-    }
-
-    /// Notes that another sweep has just sent a call.
-    pub(super) fn postpone(&mut self, now: Instant) {
-        self.next = self.next.max(now) + self.pause;
-    }
-
-    /// A list that was requested at `requested` was answered.
+    /// A list that was requested at `requested` was answered. One that was requested before the sweep
+    /// does not show what is new.
     pub(super) fn list_answered(&mut self, list: List, requested: Instant) {
-        if requested >= self.listed_since {
+        if requested >= self.begun.instant {
             self.answered += 1;
             self.listed[list] = true;
-            self.as_of = requested.min(self.as_of);
         }
     }
 
@@ -299,12 +282,6 @@ impl Sweep {
     /// Whether it waits for this list, which was not missing when it began.
     pub(super) fn is_waiting_for(&self, list: List) -> bool {
         self.missing.of_the_other().single() == Some(list) && !self.listed[list]
-    }
-
-    /// Whether it only waits: for calls that may be answered, or for targets about which another
-    /// call is outstanding.
-    pub(super) fn is_trailing(&self, ledger: &Ledger) -> bool {
-        !self.is_reported && !self.has_target(ledger) && self.is_waiting(ledger)
     }
 
     pub(super) fn complete(&mut self, ledger: &Ledger) -> Option<Swept> {

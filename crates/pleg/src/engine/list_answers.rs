@@ -82,7 +82,7 @@ impl Engine {
         match answer {
             Ok(version) => {
                 tracing::debug!("the runtime is {version}");
-                if self.relister.version_known(version, now.instant) {
+                if self.relister.version_known(version) {
                     self.sweeper.runtime_changed();
                     self.sources.streaming.runtime_answered(now.instant);
                 }

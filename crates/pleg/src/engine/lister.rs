@@ -285,3 +285,37 @@ impl Lister {
         matches!(self.punctuality, Punctuality::Slow(_))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::wall_time::WallTime;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    /// When a list is due that was requested at `start`, and took this many seconds each time.
+    fn due_after(took: &[u32], start: Instant) -> Option<Instant> {
+        let mut lister = Lister::new(start);
+        let mut now = start;
+        for took in took {
+            lister.sent(Moment {
+                instant: now,
+                wall: WallTime::from_unix_nanos(1).expect("a time"),
+            });
+            now += SECOND * *took;
+            lister.received(SECOND * *took, SECOND * 2, false, now);
+            lister.plan(SECOND, SECOND);
+        }
+        lister.due()
+    }
+
+    #[test]
+    fn after_a_list_that_is_slow_again_there_is_a_pause_of_a_quarter_of_its_duration() {
+        let start = Instant::now();
+        let at = |seconds| Some(start + SECOND * seconds);
+        assert_eq!(due_after(&[1], start), at(2), "the period");
+        assert_eq!(due_after(&[8], start), at(8), "at once, the first time");
+        assert_eq!(due_after(&[8, 8], start), at(18));
+        assert_eq!(due_after(&[8, 8, 1], start), at(18), "the period again");
+    }
+}

@@ -113,16 +113,15 @@ impl Engine {
         let key = call.request.key();
         let error = answer.error();
         if let Some(about) = about.filter(|_| call.purpose.is_observation()) {
-            if let Some(pod) = &about.pod
-                && !matches!(call.purpose, Purpose::Sweep(_))
-            {
+            if !matches!(call.purpose, Purpose::Sweep(_)) {
+                let uid = about.pod.as_ref().map(|pod| &pod.uid);
                 let outcome = match error {
                     None => Outcome::Known,
                     // The sandbox's status would have shown its containers to the sweep.
                     Some(CallError::NotFound(_)) => Outcome::FirstNotFound,
                     Some(_) => Outcome::Failed,
                 };
-                self.sweeper.answered_elsewhere(&key, &pod.uid, outcome);
+                self.sweeper.answered(&key, uid, outcome, now.instant);
             }
             self.note_outcome(key, about, error, now.instant);
         }

@@ -36,7 +36,6 @@ impl Engine {
                 self.relister.received(listing, now.instant);
             }
             Err(error) => {
-                self.sweeper.list_failed(R::LIST);
                 self.relister.failed(R::LIST, &error, now.instant);
             }
         }
@@ -81,7 +80,7 @@ impl Engine {
         match answer {
             Ok(version) => {
                 tracing::debug!("the runtime is {version}");
-                if self.relister.version_known(version, now.instant) {
+                if self.relister.version_known(version) {
                     self.sweeper.runtime_changed();
                     self.sources.streaming.runtime_answered(now.instant);
                 }

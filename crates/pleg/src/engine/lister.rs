@@ -63,8 +63,8 @@ enum Last {
     None,
     Good,
     Failing(CallError),
-    /// The connection was lost, which is no evidence about the list: this many times in succession.
-    Lost(CallError, u32),
+    /// The connection was lost, which is no evidence about the list.
+    Lost(CallError),
 }
 
 /// How punctual the last answer was.
@@ -174,14 +174,6 @@ impl Lister {
         }
     }
 
-    /// There is a connection again: it is due now.
-    pub(super) fn resume(&mut self, now: Instant) {
-        if let State::Waiting { earliest, .. } = &mut self.state {
-            *earliest = now;
-        }
-        self.make_due_by(now);
-    }
-
     /// It is sent now.
     pub(super) fn sent(&mut self, now: Moment) {
         self.state = State::Outstanding { begun: now };
@@ -232,8 +224,7 @@ impl Lister {
     pub(super) fn lost(&mut self, error: &CallError, now: Instant) {
         self.ended(now);
         self.failed_at = Some(now);
-        let before = self.loss().map_or(0, |(_, times)| times);
-        self.last = Last::Lost(error.clone(), before + 1);
+        self.last = Last::Lost(error.clone());
     }
 
     /// Decides when it is due, if it waits, or whether it is due earlier. `shortest` is the shortest
@@ -243,11 +234,10 @@ impl Lister {
         let State::Waiting { since, next, .. } = &mut self.state else {
             return;
         };
-        let slow = self.punctuality.delay().unwrap_or_default();
         let pause = match (&self.last, self.punctuality) {
             // The runtime would produce it for nothing each time, at a high cost.
             (Last::Failing(CallError::TooLarge(_)), _) => MAX_RETRY_PAUSE.max(shortest),
-            (Last::Failing(_) | Last::Lost(..), _) => shortest.max(slow / SLOW_PAUSE_DIVISOR),
+            (Last::Failing(_) | Last::Lost(_), _) => shortest,
             (Last::None, _) => return,
             (_, Punctuality::InTime) => period,
             // What happened while it was late is requested at once, but only one time.
@@ -264,7 +254,7 @@ impl Lister {
     /// An answer that was requested at `requested` has been taken in.
     pub(super) fn taken_in(&mut self, requested: Instant) {
         self.observed_without.take_if(|time| *time <= requested);
-        self.known_as_of = self.known_as_of.max(Some(requested));
+        self.known_as_of = Some(requested);
     }
 
     /// Why it fails although there is a connection, if it does.
@@ -279,25 +269,55 @@ impl Lister {
         matches!(self.failure(), Some(CallError::TooLarge(_)))
     }
 
-    /// How the connection was lost before the answer, and how many times in succession.
-    pub(super) fn loss(&self) -> Option<(&CallError, u32)> {
+    /// How the connection was lost before the answer.
+    pub(super) fn loss(&self) -> Option<&CallError> {
         match &self.last {
-            Last::Lost(error, times) => Some((error, *times)),
+            Last::Lost(error) => Some(error),
             _ => None,
         }
-    }
-
-    pub(super) fn is_good(&self) -> bool {
-        self.last == Last::Good
     }
 
     /// Whether it waits and was answered in time, so that it is requested together with the other
     /// list.
     pub(super) fn goes_along(&self) -> bool {
-        !self.is_outstanding() && self.is_good() && self.punctuality == Punctuality::InTime
+        !self.is_outstanding() && self.last == Last::Good && self.punctuality == Punctuality::InTime
     }
 
     pub(super) fn is_slow(&self) -> bool {
         matches!(self.punctuality, Punctuality::Slow(_))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::wall_time::WallTime;
+
+    const SECOND: Duration = Duration::from_secs(1);
+
+    /// When a list is due that was requested at `start`, and took this many seconds each time.
+    fn due_after(took: &[u32], start: Instant) -> Option<Instant> {
+        let mut lister = Lister::new(start);
+        let mut now = start;
+        for took in took {
+            lister.sent(Moment {
+                instant: now,
+                wall: WallTime::from_unix_nanos(1).expect("a time"),
+            });
+            now += SECOND * *took;
+            lister.received(SECOND * *took, SECOND * 2, false, now);
+            lister.plan(SECOND, SECOND);
+        }
+        lister.due()
+    }
+
+    #[test]
+    fn after_a_list_that_is_slow_again_there_is_a_pause_of_a_quarter_of_its_duration() {
+        let start = Instant::now();
+        let at = |seconds| Some(start + SECOND * seconds);
+        assert_eq!(due_after(&[1], start), at(2), "the period");
+        assert_eq!(due_after(&[8], start), at(8), "at once, the first time");
+        assert_eq!(due_after(&[8, 8], start), at(18));
+        assert_eq!(due_after(&[8, 8, 1], start), at(18), "the period again");
     }
 }

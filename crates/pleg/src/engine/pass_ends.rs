@@ -37,11 +37,6 @@ impl Engine {
                 waiting,
             }
         });
-        let overdue_pods = self.unobserved.overdue_pods.keys();
-        let slow = overdue_pods.filter(|uid| records.inspecting().contains(*uid));
-        for uid in slow.cloned().collect::<Vec<_>>() {
-            self.note_overdue(&uid, now);
-        }
     }
 
     pub(super) fn complete_pass(&mut self, now: Moment) {

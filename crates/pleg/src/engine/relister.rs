@@ -67,8 +67,6 @@ pub(crate) struct Relister {
     /// The lists of the last relist, grouped by pod.
     grouping: Grouping,
     complete: Complete,
-    /// How many rows of the last lists belonged to no pod.
-    orphaned: usize,
 }
 
 /// As of when relists are complete.
@@ -95,7 +93,6 @@ impl Relister {
             containers: None,
             grouping: Grouping::new(now, Arc::new([]), Arc::new([])),
             complete: Complete::default(),
-            orphaned: 0,
         }
     }
 
@@ -208,7 +205,6 @@ impl Relister {
         } else if lister.failed(error, now) {
             tracing::debug!("unable to list: {error}");
         }
-        lister.plan(self.period, self.period);
         self.connection.list_ended();
         if let CallError::Unavailable(_) | CallError::Unimplemented(_) = error {
             self.connection.forget_version();
@@ -216,13 +212,11 @@ impl Relister {
         self.judge_connection(list, begun.instant, Some(error), now);
     }
 
-    /// Decides when the lists that were answered are due, or whether they are due earlier. `period` is the
+    /// Decides when the lists that have ended are due, or whether they are due earlier. `period` is the
     /// current period between two lists.
     pub(crate) fn plan(&mut self, period: Duration) {
         for list in List::BOTH {
-            if self.lists[list].is_good() {
-                self.lists[list].plan(self.period, period);
-            }
+            self.lists[list].plan(self.period, period);
         }
     }
 
@@ -284,14 +278,14 @@ impl Relister {
         containers.is_taken_in = true;
         self.lists.sandboxes.taken_in(sandboxes.begun.instant);
         self.lists.containers.taken_in(containers.begun.instant);
+        let orphaned_before = self.grouping.snapshot().orphaned;
         let snapshot = self
             .grouping
             .update(begun.instant, &sandboxes.rows, &containers.rows);
-        if snapshot.orphaned > self.orphaned {
+        if snapshot.orphaned > orphaned_before {
             let orphaned = snapshot.orphaned;
             tracing::warn!("{orphaned} listed sandboxes or containers belong to no pod");
         }
-        self.orphaned = snapshot.orphaned;
         let largest = sandboxes.bytes.max(containers.bytes);
         let [one, other] = self.each(|list| list.took).both();
         self.complete = Complete {
@@ -344,5 +338,26 @@ impl Relister {
     pub(crate) fn outdated_since(&self) -> Option<Instant> {
         let [one, other] = self.each(|list| list.observed_without).both();
         one.max(other)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::wall_time::WallTime;
+
+    #[test]
+    fn a_list_that_is_too_large_is_not_requested_again_for_five_seconds_whatever_wants_it() {
+        let now = Instant::now();
+        let mut relister = Relister::new(&Config::default(), now);
+        for list in List::BOTH {
+            let wall = WallTime::from_unix_nanos(1).expect("a time");
+            relister.lists[list].sent(Moment { instant: now, wall });
+            relister.failed(list, &CallError::TooLarge("17 MB".into()), now);
+        }
+        relister.plan(Duration::from_secs(1));
+        assert_eq!(relister.due(), Some(now + Duration::from_secs(30)));
+        relister.hurry_anyway(now);
+        assert_eq!(relister.due(), Some(now + Duration::from_secs(5)));
     }
 }

@@ -83,11 +83,9 @@ impl Engine {
         self.sweeper
             .answered(&key, uid.as_ref(), outcome, now.instant);
         if let Some(uid) = uid.as_ref().filter(|_| is_unconfirmed_removal) {
-            // No sweep that is still open has observed it.
-            let begun = self.sweeper.as_of().unwrap_or(interval.begun);
             self.unobserved
                 .differing
-                .note(uid, begun.min(interval.begun), now.instant);
+                .note(uid, interval.begun, now.instant);
             return;
         }
         let (Some(known), (_, Some(id))) = (known, key.clone()) else {

@@ -130,7 +130,7 @@ impl Sweeper {
                 missing.calls()
             ),
             // Only one sweep trails. If one does already, the last sweep is dropped.
-            Some(last) if self.trailing.is_none() && last.is_trailing(ledger) => {
+            Some(last) if self.trailing.is_none() && last.is_waiting(ledger) => {
                 self.trailing = Some(last);
             }
             Some(_) => {}
@@ -182,10 +182,8 @@ impl Sweeper {
         let requested: BTreeSet<Key> = requested
             .filter(|key| self.not_found.contains_key(key))
             .collect();
-        self.not_found.retain(|key, (_, since)| {
-            let is_unknown = key.1.as_ref().is_some_and(|id| unknown.contains(id));
-            requested.contains(key) || now < *since + MAX_STATUS_OVERDUE && !is_unknown
-        });
+        self.not_found
+            .retain(|key, (_, since)| requested.contains(key) || now < *since + MAX_STATUS_OVERDUE);
         let others = self.not_found.iter();
         let others = others.filter(|(key, _)| !requested.contains(*key));
         targets.extend(others.map(|(_, (request, _))| target(request.clone(), None)));
@@ -215,14 +213,12 @@ impl Sweeper {
 
     /// The next call of the sweeps, if one is due.
     pub(crate) fn next_call(&mut self, ledger: &Ledger, now: Instant) -> Option<(Call, About)> {
-        let sweep = self.sweep.as_mut()?;
         let trailing = self.trailing.as_mut();
-        if let Some(target) = trailing.and_then(|it| it.take(ledger, now)) {
-            // Both sweeps together keep the pace.
-            sweep.postpone(now);
-            return Some(target);
+        let target = trailing.and_then(|it| it.take(ledger, now));
+        if target.is_some() {
+            return target;
         }
-        let target = sweep.take(ledger, now)?;
+        let target = self.sweep.as_mut()?.take(ledger, now)?;
         self.next = self.next.max(now);
         Some(target)
     }
@@ -232,7 +228,7 @@ impl Sweeper {
         self.trailing.iter_mut().chain(&mut self.sweep)
     }
 
-    /// A call of a sweep ended.
+    /// A call that a sweep may be waiting for has ended.
     pub(crate) fn answered(
         &mut self,
         key: &Key,
@@ -245,25 +241,12 @@ impl Sweeper {
         }
     }
 
-    /// A call that a sweep may be waiting for has ended; another component had sent it.
-    pub(crate) fn answered_elsewhere(&mut self, key: &Key, uid: &PodUid, outcome: Outcome) {
-        for sweep in self.sweeps() {
-            sweep.answered_elsewhere(key, uid, outcome);
-        }
-    }
-
     /// Notes that a known id was not found, which may be a mistake: the next sweeps request the id
     /// again, and the second time it counts as removed. Returns whether this is the first time. The
     /// number of ids is not bounded: an id that is not remembered would count as removed at once.
     pub(crate) fn note_not_found(&mut self, request: &Request, now: Instant) -> bool {
         let not_found = (request.clone(), now);
         self.not_found.insert(request.key(), not_found).is_none()
-    }
-
-    /// The earliest time as of which a remembered sweep holds.
-    pub(crate) fn as_of(&self) -> Option<Instant> {
-        let sweeps = self.trailing.iter().chain(&self.sweep);
-        sweeps.map(Sweep::as_of).min()
     }
 
     /// Notes that an id exists. Returns whether it was noted as not found.
@@ -276,11 +259,6 @@ impl Sweeper {
         for sweep in self.sweeps() {
             sweep.list_answered(list, requested);
         }
-    }
-
-    /// A list failed: a trailing sweep that waits for it is dropped.
-    pub(crate) fn list_failed(&mut self, list: List) {
-        self.trailing.take_if(|it| it.is_waiting_for(list));
     }
 
     /// A sandbox's status arrived: whether it contains containers, and whether the sandbox is known to

@@ -14,14 +14,14 @@ use std::sync::Arc;
 use tokio::time::Instant;
 
 use super::interval::{Freshness, Interval};
-use super::record::Record;
+use super::record::{Part, Record};
 use super::{Records, Ticket, note};
 use crate::model::event::Source;
 use crate::model::id::{Id, PodRef};
 use crate::model::listed::{
     ContainerState, ListedContainer, ListedPod, ListedSandbox, SandboxState,
 };
-use crate::model::status::PodStatus;
+use crate::model::status::{PodStatus, Status};
 use crate::model::wall_time::WallTime;
 
 /// How many ids one hint may name. No pod produces more at once; a list shows the others.
@@ -164,7 +164,12 @@ impl Records {
         };
         let is_newer =
             record.sandboxes.admits_all(interval) && record.containers.admits_all(interval);
-        if is_newer || agrees(record, found, interval) {
+        let agrees = || {
+            record.listed.is_some()
+                && agree(record, &record.sandboxes, &found.sandboxes, interval)
+                && agree(record, &record.containers, &found.containers, interval)
+        };
+        if is_newer || agrees() {
             let Some(inspecting) = record.inspecting.as_mut() else {
                 return;
             };
@@ -224,29 +229,23 @@ fn extend<T: PartialEq>(known: &mut Vec<T>, newer: Vec<T>) {
     }
 }
 
-/// Whether an inspection agrees with what was observed of single ids meanwhile, so that it does not
+/// Whether statuses agree with what was observed of single ids meanwhile, so that it does not
 /// matter which is newer. During sweeps some id of the pod is requested all the time.
-fn agrees(record: &Record, found: &PodStatus, interval: Interval) -> bool {
-    // An unknown id is new, and not removed since, if no list and no status call that overlaps
-    // `interval` has shown that it does not exist.
-    let is_new = |part: &Freshness, id: &Id| {
-        part.admits_one(interval) && !record.is_observed_since(id, interval.begun)
-    };
-    let mut sandboxes = found.sandboxes.iter();
-    let mut containers = found.containers.iter();
-    record.listed.is_some()
-        && sandboxes.all(
-            |status| match record.state_of::<ListedSandbox>(&status.id) {
-                Some(known) => known == status.state,
-                None => is_new(&record.sandboxes, &status.id),
-            },
-        )
-        && containers.all(
-            |status| match record.state_of::<ListedContainer>(&status.id) {
-                Some(known) => known == status.state,
-                None => is_new(&record.containers, &status.id),
-            },
-        )
+fn agree<S: Status<Listed: Part>>(
+    record: &Record,
+    part: &Freshness,
+    statuses: &[S],
+    interval: Interval,
+) -> bool {
+    statuses.iter().all(|status| {
+        let id = status.id();
+        match record.state_of::<S::Listed>(id) {
+            Some(known) => known == status.state(),
+            // It is new, and not removed since, if no list and no status call that overlaps
+            // `interval` has shown that it does not exist.
+            None => part.admits_one(interval) && !record.is_observed_since(id, interval.begun),
+        }
+    })
 }
 
 /// The pod as an inspection found it. Rows that were not found are removed, unless a row `stays`

@@ -31,67 +31,49 @@ impl Records {
             *observed = interval;
             return;
         }
-        if self.observe_changes(snapshot, interval) {
-            return;
-        }
-        let mut all = true;
+        let all = || {
+            let listed = snapshot.pods.keys();
+            listed.chain(self.pods.keys()).cloned().collect()
+        };
+        let pods: BTreeSet<PodUid> = self.changed(snapshot, interval).unwrap_or_else(all);
         self.gone_and_listed.clear();
-        for uid in snapshot.pods.keys() {
-            if self.is_gone(uid, taken) {
+        let mut are_newer = true;
+        for uid in pods {
+            let mut listed = snapshot.pods.get(&uid);
+            if listed.is_some() && self.is_gone(&uid, taken) {
+                // An older list is no evidence about a pod that was removed since, even if a hint names
+                // the pod again.
+                listed = None;
                 self.gone_and_listed.insert(uid.clone());
-                all = false;
-            } else if !self.pods.contains_key(uid) {
-                self.pods
-                    .insert(uid.clone(), Record::listed(interval).into());
+                are_newer = false;
+            }
+            if listed.is_some() && !self.pods.contains_key(&uid) {
+                let record = Record::listed(interval);
+                self.pods.insert(uid.clone(), record.into());
+            }
+            if let Some(record) = self.pods.get_mut(&uid) {
+                are_newer &= record.observe_lists(listed, interval);
+                note(&mut self.unsettled, &uid, record);
             }
         }
         self.gone.listed(taken);
-        for (uid, record) in &mut self.pods {
-            // An older list is no evidence about a pod that was removed since, even if a hint names
-            // the pod again.
-            let gone = self.gone.has(uid, taken);
-            let listed = snapshot.pods.get(uid).filter(|_| !gone);
-            all &= record.observe_lists(listed, interval);
-            note(&mut self.unsettled, uid, record);
-        }
-        self.as_of = all.then(|| (snapshot.pods.clone(), interval));
+        self.as_of = are_newer.then(|| (snapshot.pods.clone(), interval));
     }
 
-    /// Applies only what has changed since the snapshot that all records are as of. Returns whether
-    /// that was enough.
-    fn observe_changes(&mut self, snapshot: &Snapshot, interval: Interval) -> bool {
-        let Some((pods, observed)) = &self.as_of else {
-            return false;
-        };
-        let Some(changed) = snapshot.changed_since(pods) else {
-            return false;
-        };
+    /// The pods to which a newer snapshot has to be applied: those that have changed since the snapshot
+    /// that all records are as of. `None` if that is not enough.
+    fn changed(&self, snapshot: &Snapshot, interval: Interval) -> Option<BTreeSet<PodUid>> {
+        let (pods, observed) = self.as_of.as_ref()?;
         // An unchanged list may be newer than what is known of a pod whose inspection is under way.
         let busy = self.unsettled.iter().chain(&self.inspecting);
-        let changed: BTreeSet<PodUid> = changed.iter().chain(busy).cloned().collect();
+        let changed = snapshot.changed_since(pods)?.iter().chain(busy);
+        let changed: BTreeSet<PodUid> = changed.cloned().collect();
         let admits = |uid| {
             let record = self.pods.get(uid);
             !self.is_gone(uid, interval.begun)
                 && record.is_none_or(|record| record.admits(interval))
         };
-        if interval.begun < observed.begun || !changed.iter().all(admits) {
-            return false;
-        }
-        self.gone.listed(interval.begun);
-        self.gone_and_listed.clear();
-        for uid in changed {
-            let listed = snapshot.pods.get(&uid);
-            if listed.is_some() && !self.pods.contains_key(&uid) {
-                self.pods
-                    .insert(uid.clone(), Record::listed(interval).into());
-            }
-            if let Some(record) = self.pods.get_mut(&uid) {
-                record.observe_lists(listed, interval);
-                note(&mut self.unsettled, &uid, record);
-            }
-        }
-        self.as_of = Some((snapshot.pods.clone(), interval));
-        true
+        (interval.begun >= observed.begun && changed.iter().all(admits)).then_some(changed)
     }
 
     /// Applies one list while the other one is unavailable.

@@ -48,11 +48,7 @@ impl Relister {
 
     /// Notes which lists are unavailable now, until they are answered.
     pub(crate) fn note_unavailable_lists(&mut self, ages: Ages) {
-        let answered = match self.is_unreachable() {
-            true => self.answered_since_failure(),
-            false => PerList::default(),
-        };
-        let unavailable = self.unavailable(ages).but_not(answered);
+        let unavailable = self.unavailable(ages);
         for list in List::BOTH {
             self.lists[list].was_unavailable |= unavailable[list];
         }
@@ -80,18 +76,10 @@ impl Relister {
 
     /// Which lists are unavailable: they are stuck or fail, or they did when last answered.
     fn unavailable(&self, ages: Ages) -> PerList<bool> {
-        // Without a connection no sweep replaces a list either, unless one list is answered and the
-        // other is stuck.
-        let stuck = self.stuck(ages);
-        let answered = self.answered_since_failure().zip(stuck.of_the_other());
+        // Without a connection no sweep replaces a list either.
         let is_unreachable = self.is_unreachable();
-        let is_blocked = answered.map(|(is_answered, is_other_stuck)| {
-            is_unreachable && !(is_answered && is_other_stuck)
-        });
-        is_blocked
-            .or(self.failing())
-            .or(stuck)
-            .or(self.each(|list| list.was_unavailable))
+        self.each(|list| is_unreachable || list.was_unavailable || list.failure().is_some())
+            .or(self.stuck(ages))
     }
 
     /// Why lists are unavailable: none can be requested, or one fails.

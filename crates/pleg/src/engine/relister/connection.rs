@@ -6,8 +6,6 @@ use tokio::time::Instant;
 use super::Relister;
 use crate::engine::call::List;
 use crate::engine::limits::{MAX_LOSS_PAUSE, SUSPECT_AFTER};
-use crate::engine::lister::Lister;
-use crate::engine::lists::PerList;
 use crate::engine::losses::Losses;
 use crate::runtime::{CallError, NoConnection, RuntimeVersion};
 
@@ -24,8 +22,6 @@ pub(super) struct Connection {
     losses: Losses,
     /// Why no list can be answered: there is no connection, or the server is no CRI runtime.
     pub(super) failure: Option<CallError>,
-    /// When that was last found.
-    failed_at: Option<Instant>,
 }
 
 impl Default for Connection {
@@ -36,7 +32,6 @@ impl Default for Connection {
             skips_version: false,
             losses: Losses::new(MAX_LOSS_PAUSE),
             failure: None,
-            failed_at: None,
         }
     }
 }
@@ -63,7 +58,6 @@ impl Connection {
         if is_crash {
             self.losses.count(now);
         }
-        self.failed_at = Some(now);
         self.failure = Some(match is_crash && self.losses.are_repeated() {
             true => {
                 let why = format!("the connection is lost each time {calls} requested");
@@ -86,13 +80,8 @@ impl Relister {
     }
 
     /// `Version` was answered. Returns whether the runtime was unknown or is another one.
-    pub(crate) fn version_known(&mut self, version: RuntimeVersion, now: Instant) -> bool {
-        let is_overdue = self.is_any_suspect(now);
+    pub(crate) fn version_known(&mut self, version: RuntimeVersion) -> bool {
         let connection = &mut self.connection;
-        // Lists that are outstanding do not show that there is a connection again.
-        if is_overdue {
-            connection.failure.take_if(|error| is_no_connection(error));
-        }
         let was_known = std::mem::replace(&mut connection.is_known, true);
         connection.skips_version = false;
         let before = connection.runtime.replace(version);
@@ -116,13 +105,9 @@ impl Relister {
             return false;
         }
         self.connection.forget_version();
-        // An outstanding list may yet be answered.
-        let is_judged = !self.each(Lister::is_outstanding).any();
-        if is_judged {
-            self.connection.fail(error, "Version is", sent, now);
-        }
+        self.connection.fail(error, "Version is", sent, now);
         self.postpone(now);
-        is_judged
+        true
     }
 
     /// A list that was sent at `sent` has ended, perhaps with an error. Judges the connection once the
@@ -134,43 +119,23 @@ impl Relister {
         error: Option<&CallError>,
         now: Instant,
     ) {
-        let is_overdue = self.is_any_suspect(now);
-        let other = &mut self.lists[ended.other()];
+        let other = &self.lists[ended.other()];
         let is_outstanding = other.is_outstanding();
-        let was_lost_meanwhile = other.failed_at >= Some(sent);
-        let lost = error.filter(|error| is_no_connection(error));
         // After a lost connection, the next call often finds none.
-        let first = other.loss().filter(|_| was_lost_meanwhile);
-        let lost = lost.map(|error| match first {
-            Some((first, _)) if is_lost(first) => first.clone(),
-            _ => error.clone(),
-        });
-        match (lost, other.loss()) {
+        let first = other.loss().filter(|_| other.failed_at >= Some(sent));
+        let lost = error.filter(|error| is_no_connection(error));
+        match (lost.cloned(), first.cloned()) {
             // The other list may yet be answered.
             (Some(_), _) if is_outstanding => {}
-            (None, _) if is_outstanding => {
-                // There is a connection again, and no call shows it soon.
-                if is_overdue {
-                    self.connection.failure = None;
-                }
-            }
-            (Some(error), _) => self.fail_lists(&error, sent, now),
-            (None, None) => {
+            // This list shows that there is a connection again.
+            (None, _) if is_outstanding => self.connection.failure = None,
+            (Some(_), Some(first)) if is_lost(&first) => self.fail_lists(&first, sent, now),
+            (Some(error), _) | (None, Some(error)) => self.fail_lists(&error, sent, now),
+            (None, None) if other.loss().is_none() => {
                 self.connection.failure = None;
                 self.connection.losses.forget();
             }
-            // This list shows that there is a connection again.
-            (None, Some((_, 1))) if self.connection.losses.is_none() => {
-                self.connection.failure = None;
-                if was_lost_meanwhile {
-                    other.resume(now);
-                }
-            }
-            (None, Some((error, _))) if was_lost_meanwhile => {
-                let error = error.clone();
-                self.fail_lists(&error, sent, now);
-            }
-            (None, Some(_)) => {}
+            (None, None) => {}
         }
     }
 
@@ -179,31 +144,12 @@ impl Relister {
         self.postpone(now);
     }
 
-    /// Whether a list has been outstanding for longer than is usual.
-    fn is_any_suspect(&self, now: Instant) -> bool {
-        let suspect = self.times.suspect();
-        let is_suspect = |list: &Lister| {
-            list.begun()
-                .is_some_and(|begun| now >= begun.instant + suspect)
-        };
-        self.each(is_suspect).any()
-    }
-
     /// Whether there is no connection.
     pub(super) fn is_unreachable(&self) -> bool {
         self.connection
             .failure
             .as_ref()
             .is_some_and(is_no_connection)
-    }
-
-    /// Which lists were answered since no list could be.
-    pub(super) fn answered_since_failure(&self) -> PerList<bool> {
-        let failed_at = self.connection.failed_at;
-        PerList {
-            sandboxes: self.sandboxes.as_ref().map(|it| it.begun.instant) > failed_at,
-            containers: self.containers.as_ref().map(|it| it.begun.instant) > failed_at,
-        }
     }
 
     /// Lists wait before they may cause the next loss.

@@ -43,9 +43,6 @@ pub(super) struct Sweep {
     answered: usize,
     /// Whether the status of each sandbox is requested and contains its containers.
     requests_sandboxes: bool,
-    /// Only a list that was requested at this time or later counts: an earlier one does not show what is
-    /// new.
-    listed_since: Instant,
     /// The lists that were answered meanwhile.
     listed: PerList<bool>,
     /// The pods with an id that was answered.
@@ -115,8 +112,7 @@ pub(crate) struct Swept {
 }
 
 impl Sweep {
-    /// A sweep over these targets. If one list is not replaced and is already outstanding, its answer counts
-    /// for this sweep. The pace is slower while lists are answered but `slow` each time.
+    /// A sweep over these targets. The pace is slower while lists are answered but `slow` each time.
     pub(super) fn begin(
         missing: PerList<bool>,
         requests_sandboxes: bool,
@@ -143,8 +139,6 @@ impl Sweep {
                 }
             }
         });
-        let awaited = missing.of_the_other().single();
-        let outstanding = awaited.and_then(|list| ledger.node_call(list.rpc()));
         let shortest_pause = match slow {
             true => SWEEP_PACE * PARALLEL_CALLS as u32,
             false => SWEEP_PACE,
@@ -158,7 +152,6 @@ impl Sweep {
             waiting,
             answered: 0,
             requests_sandboxes,
-            listed_since: outstanding.unwrap_or(now.instant),
             listed: PerList::default(),
             known: BTreeSet::new(),
             not_found: BTreeSet::new(),
@@ -181,42 +174,12 @@ impl Sweep {
         now >= self.begun.instant + MAX_STATUS_OVERDUE
     }
 
-    /// As of when all its observations hold.
-    pub(super) fn as_of(&self) -> Instant {
-        self.as_of.min(self.begun.instant)
-    }
-
-    /// Notes that another sweep has just sent a call.
-    pub(super) fn postpone(&mut self, now: Instant) {
-        self.next = self.next.max(now) + self.pause;
-    }
-
-    /// A call of another component ended. The sweep may be waiting for it.
-    pub(super) fn answered_elsewhere(&mut self, key: &Key, uid: &PodUid, outcome: Outcome) {
-        if self.waiting.contains_key(key) {
-            self.note(uid, outcome);
-            // The key stays: `complete` reads the time of the request from it.
-            if outcome != Outcome::Known {
-                self.waiting.remove(key);
-            }
-        }
-    }
-
-    fn note(&mut self, uid: &PodUid, outcome: Outcome) {
-        let pods = match outcome {
-            Outcome::Known => &mut self.known,
-            Outcome::FirstNotFound => &mut self.not_found,
-            Outcome::Failed => &mut self.failed,
-        };
-        pods.insert(uid.clone());
-    }
-
-    /// A list that was requested at `requested` was answered.
+    /// A list that was requested at `requested` was answered. One that was requested before the sweep
+    /// does not show what is new.
     pub(super) fn list_answered(&mut self, list: List, requested: Instant) {
-        if requested >= self.listed_since {
+        if requested >= self.begun.instant {
             self.answered += 1;
             self.listed[list] = true;
-            self.as_of = requested.min(self.as_of);
         }
     }
 
@@ -277,7 +240,8 @@ impl Sweep {
         None
     }
 
-    /// A call of this sweep ended. The pace follows the time that the answer took.
+    /// A call that this sweep may be waiting for has ended, whichever component had sent it. The pace
+    /// follows the time that the answer took.
     pub(super) fn ended(
         &mut self,
         key: &Key,
@@ -285,15 +249,17 @@ impl Sweep {
         outcome: Outcome,
         now: Instant,
     ) {
-        let requested = self.waiting.remove(key);
-        if let Some(uid) = uid {
-            self.note(uid, outcome);
-        }
-        if outcome != Outcome::Known {
+        let Some(requested) = self.waiting.remove(key) else {
             return;
-        }
-        self.answered += 1;
-        if let Some(requested) = requested {
+        };
+        let pods = match outcome {
+            Outcome::Known => &mut self.known,
+            Outcome::FirstNotFound => &mut self.not_found,
+            Outcome::Failed => &mut self.failed,
+        };
+        pods.extend(uid.cloned());
+        if outcome == Outcome::Known {
+            self.answered += 1;
             self.as_of = requested.min(self.as_of);
             let pause = now.duration_since(requested) / SLOW_PAUSE_DIVISOR;
             self.pause = pause.clamp(self.shortest_pause, self.longest_pause);
@@ -308,12 +274,9 @@ impl Sweep {
 
     /// Whether targets are left, the other list is awaited, or a call may still be answered.
     pub(super) fn is_waiting(&self, ledger: &Ledger) -> bool {
-        let mut waiting = self.waiting.iter();
         !self.targets.is_empty()
             || List::BOTH.into_iter().any(|list| self.is_waiting_for(list))
-            || waiting.any(|(key, requested)| {
-                ledger.wanted_since(key) == Some(*requested) && !ledger.is_stuck(key)
-            })
+            || self.waiting.keys().any(|key| !ledger.is_stuck(key))
     }
 
     /// Whether it waits for this list, which was not missing when it began.
@@ -321,25 +284,16 @@ impl Sweep {
         self.missing.of_the_other().single() == Some(list) && !self.listed[list]
     }
 
-    /// Whether it only waits: for calls that may be answered, or for targets about which another
-    /// call is outstanding.
-    pub(super) fn is_trailing(&self, ledger: &Ledger) -> bool {
-        !self.is_reported && !self.has_target(ledger) && self.is_waiting(ledger)
-    }
-
     pub(super) fn complete(&mut self, ledger: &Ledger) -> Option<Swept> {
         if self.is_reported || self.is_waiting(ledger) || self.answered == 0 {
             return None;
         }
         self.is_reported = true;
-        // Answers to other components count as of the time of their request.
-        let answered = self.waiting.iter().filter(|(key, _)| !ledger.is_stuck(key));
-        let as_of = answered.fold(self.as_of, |as_of, (_, requested)| as_of.min(*requested));
         let failed = std::mem::take(&mut self.failed);
         let not_found = std::mem::take(&mut self.not_found);
         let partly_observed = &(&not_found & &self.known) - &failed;
         Some(Swept {
-            begun: self.begun.back_at(as_of),
+            begun: self.begun.back_at(self.as_of),
             unobserved: &failed | &not_found,
             partly_observed,
             sandboxes_listed: self.listed.sandboxes,

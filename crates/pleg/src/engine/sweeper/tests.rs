@@ -70,7 +70,9 @@ fn an_answer_to_an_inspection_serves_a_sweep_as_of_its_request() {
     let start = Instant::now();
     let mut ledger = Ledger::new(Places::default(), start);
     let (mut sweeper, sandbox) = waiting(&mut ledger, start);
-    ledger.answered(&sandbox, start + SECOND * 2);
+    let answered_at = start + SECOND * 2;
+    ledger.answered(&sandbox, answered_at);
+    sweeper.answered(&sandbox, Some(&"u".into()), Outcome::Known, answered_at);
     let swept = sweeper.complete(&ledger).unwrap();
     assert_eq!(
         swept.begun.instant, start,
@@ -84,9 +86,10 @@ fn a_sandbox_that_an_inspection_did_not_find_is_unobserved_by_a_sweep() {
     let start = Instant::now();
     let mut ledger = Ledger::new(Places::default(), start);
     let (mut sweeper, sandbox) = waiting(&mut ledger, start);
-    let about = ledger.answered(&sandbox, start + SECOND * 2).unwrap();
+    let answered_at = start + SECOND * 2;
+    let about = ledger.answered(&sandbox, answered_at).unwrap();
     let uid = about.pod.unwrap().uid;
-    sweeper.answered_elsewhere(&sandbox, &uid, Outcome::FirstNotFound);
+    sweeper.answered(&sandbox, Some(&uid), Outcome::FirstNotFound, answered_at);
     let swept = sweeper.complete(&ledger).unwrap();
     assert_eq!(swept.unobserved, BTreeSet::from([uid]));
 }

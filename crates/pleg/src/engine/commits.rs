@@ -109,7 +109,6 @@ impl Engine {
         // The pod may have been removed, and even created again, meanwhile. Then the result is
         // about an earlier state.
         let Some(commit) = self.records.commit(ticket) else {
-            self.note_overtaken(uid, now);
             self.take_step(uid, now);
             return false;
         };
@@ -190,12 +189,6 @@ impl Engine {
             }
         };
         self.unobserved.differing.note_earlier(uid, since);
-        // Passes do not wait for an overdue pod, so they do not cover it.
-        if self.unobserved.overdue_pods.contains_key(uid)
-            && self.unobserved.differing.since(uid).is_some()
-        {
-            self.note_overdue(uid, now);
-        }
         true
     }
 

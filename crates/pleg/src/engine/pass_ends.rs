@@ -37,11 +37,6 @@ impl Engine {
                 waiting,
             }
         });
-        let overdue_pods = self.unobserved.overdue_pods.keys();
-        let slow = overdue_pods.filter(|uid| records.inspecting().contains(*uid));
-        for uid in slow.cloned().collect::<Vec<_>>() {
-            self.note_overdue(&uid, now);
-        }
     }
 
     pub(super) fn complete_pass(&mut self, now: Moment) {
@@ -107,9 +102,7 @@ impl Engine {
         if !self.reporting.settling.is_over(as_of, now.instant) {
             return;
         }
-        self.give_up_pods_without_room(now);
-        self.give_up_stuck_pods(now);
-        self.give_up_overdue_pods(now);
+        self.give_up_pods(now);
         self.complete_pass(now);
         self.request_needed_lists(now.instant);
         self.update_coverage(now);

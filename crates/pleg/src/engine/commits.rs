@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use tokio::time::Instant;
 
-use super::call::List;
 use super::doubts::{Judged, contradictions};
 use super::inspector::Inspected;
 use super::state::{Action, Engine};
@@ -86,11 +85,7 @@ impl Engine {
         tracing::debug!("the inspection of {uid} failed: {error}");
         // The pod is inspected again after the next relist, so that must be soon.
         self.distrust_stream(now);
-        let is_answered_since = !self.is_still_failing(&error);
         self.out.cache.set_error(uid, error, begun);
-        if is_answered_since {
-            self.take_step(uid, now);
-        }
         true
     }
 
@@ -166,11 +161,6 @@ impl Engine {
         if let Some(reported) = &commit.after {
             self.out.cache.keep_reported(uid, reported);
         }
-        if let Some(error) = self.unobserved.failures.error_of(uid).cloned() {
-            // A call that failed since this inspection began is made again.
-            self.out.cache.set_error(uid, error, commit.begun);
-            self.records.retry(uid);
-        }
         if let Judged::Contradicts | Judged::Fails { .. } = judged {
             self.hurry(now);
         }
@@ -230,13 +220,7 @@ impl Engine {
         {
             return Confirmed::Blindly(now.back_at(commit.begun));
         }
-        let in_sandboxes = self.sweeper.can_see_new_containers();
         let listed = match judged {
-            // A container that its sandbox has shown meanwhile is still to be inspected.
-            _ if in_sandboxes && self.missing(now.instant).containers => {
-                let sandboxes = self.relister.known_as_of(List::Sandboxes);
-                sandboxes.filter(|_| !self.records.is_pending(uid))
-            }
             Judged::Agrees => self.listed_as_of(uid, commit),
             _ => None,
         };

@@ -178,21 +178,6 @@ impl Engine {
             || self.unobserved.failures.error_of(uid).is_some()
     }
 
-    /// Whether the call that failed an inspection has not been answered successfully since, by a
-    /// sweep.
-    pub(super) fn is_still_failing(&self, error: &InspectError) -> bool {
-        match error {
-            // Without a connection, no call can have been answered.
-            InspectError::Failed { call, id, error }
-                if !matches!(error, CallError::Unavailable(_)) =>
-            {
-                let key = (*call, Some(id.clone()));
-                self.unobserved.failures.is_failing(&key)
-            }
-            _ => true,
-        }
-    }
-
     /// While no more calls can be sent because all of them are stuck, the pass does not wait for
     /// the pods that need one.
     pub(super) fn give_up_pods_without_room(&mut self, now: Instant) {

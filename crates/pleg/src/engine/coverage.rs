@@ -62,7 +62,8 @@ impl Engine {
         let unobserved = self.unobserved_for_long(instant);
         let unobserved: BTreeSet<&PodUid> =
             unobserved.filter(|uid| !reported.contains(*uid)).collect();
-        let uninspected = unobserved.len();
+        let failed = |uid: &PodUid| !reported.contains(uid) && !unobserved.contains(uid);
+        let uninspected = unobserved.len() + self.out.reader.count_failed(failed);
         let kubelet_waits = self.kubelet_waits(&stuck, instant);
         let blind = self.unseen_parts(ages);
         self.out.cache.set_blind(!blind.is_empty());

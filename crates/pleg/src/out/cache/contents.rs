@@ -17,6 +17,8 @@ pub(super) struct Contents {
     /// The entries as written. An entry that is read also shows what is in `unobserved` and `dead`.
     /// Boxed, because a map of large values leaves much of its memory unused.
     pub(super) pods: BTreeMap<PodUid, Box<Entry>>,
+    /// The pods whose entry has an error.
+    pub(super) failed: BTreeSet<PodUid>,
     /// The pods that are not observed, and why.
     pub(super) unobserved: BTreeMap<PodUid, InspectError>,
     /// The containers whose process is dead although the runtime reports them as running.
@@ -152,6 +154,17 @@ impl Contents {
         self.note_confirmed(uid);
         if let Some(entry) = self.pods.get_mut(uid) {
             entry.modified = entry.modified.max(Some(now));
+        }
+    }
+
+    /// Notes whether the newest inspection of a known pod failed.
+    pub(super) fn note_error(&mut self, uid: &PodUid, error: Option<InspectError>) {
+        match error {
+            Some(_) => self.failed.insert(uid.clone()),
+            None => self.failed.remove(uid),
+        };
+        if let Some(entry) = self.pods.get_mut(uid) {
+            entry.error = error;
         }
     }
 

@@ -56,8 +56,8 @@ impl CacheWriter {
         if inspection.disproved {
             entry.modified = entry.modified.max(Some(inspection.begun.instant));
         }
-        entry.error = None;
         let status = entry.status.clone();
+        contents.note_error(uid, None);
         self.publish(contents);
         status
     }
@@ -90,8 +90,8 @@ impl CacheWriter {
         entry.status = Arc::new(status);
         entry.inspected = true;
         entry.modified = entry.modified.max(Some(inspection.begun.instant));
-        entry.error = Some(error);
         let status = entry.status.clone();
+        contents.note_error(uid, Some(error));
         self.publish(contents);
         status
     }
@@ -119,7 +119,7 @@ impl CacheWriter {
             return;
         };
         entry.modified = entry.modified.max(Some(begun));
-        entry.error = Some(error);
+        contents.note_error(uid, Some(error));
         self.publish(contents);
     }
 
@@ -168,6 +168,7 @@ impl CacheWriter {
         let mut contents = self.write();
         contents.pods.remove(uid);
         contents.blindly_confirmed.remove(uid);
+        contents.failed.remove(uid);
         contents.pending.remove(uid);
         contents.lacking.remove(uid);
         contents.reported.remove(uid);

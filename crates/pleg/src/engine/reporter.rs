@@ -113,6 +113,12 @@ impl Key {
         }
     }
 
+    /// Whether single calls are the reason.
+    fn has_call_reason(&self) -> bool {
+        let reason = self.reason;
+        reason.blames() || reason == Reason::InspectionsFail
+    }
+
     /// How bad it is. A worse key is reported at once.
     fn severity(&self) -> (HealthState, u8) {
         (self.state, self.reason.severity())
@@ -144,7 +150,15 @@ impl Reporter {
         now: Moment,
     ) -> Option<HealthReport> {
         let instant = now.instant;
-        let verdict = assess(coverage, instant, self.threshold);
+        let verdict = match assess(coverage, instant, self.threshold) {
+            // After a stuck or failing call, a failing call is reported without delay.
+            (HealthState::Healthy, _)
+                if self.reported.has_call_reason() && !coverage.failing.is_empty() =>
+            {
+                (HealthState::Degraded, Reason::InspectionsFail)
+            }
+            verdict => verdict,
+        };
         let key = Key::of(coverage, verdict, instant);
         let better = key.severity() < self.reported.severity();
         if !better {

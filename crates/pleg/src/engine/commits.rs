@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use tokio::time::Instant;
 
-use super::call::List;
 use super::doubts::{Judged, contradictions};
 use super::inspector::Inspected;
 use super::state::{Action, Engine};
@@ -86,11 +85,7 @@ impl Engine {
         tracing::debug!("the inspection of {uid} failed: {error}");
         // The pod is inspected again after the next relist, so that must be soon.
         self.hurry(now);
-        let is_answered_since = !self.is_still_failing(&error);
         self.out.cache.set_error(uid, error, begun);
-        if is_answered_since {
-            self.take_step(uid, now);
-        }
         true
     }
 
@@ -109,7 +104,6 @@ impl Engine {
         // The pod may have been removed, and even created again, meanwhile. Then the result is
         // about an earlier state.
         let Some(commit) = self.records.commit(ticket) else {
-            self.note_overtaken(uid, now);
             self.take_step(uid, now);
             return false;
         };
@@ -162,11 +156,6 @@ impl Engine {
         if let Some(reported) = &commit.after {
             self.out.cache.keep_reported(uid, reported);
         }
-        if let Some(error) = self.unobserved.failures.error_of(uid).cloned() {
-            // A call that failed since this inspection began is made again.
-            self.out.cache.set_error(uid, error, commit.begun);
-            self.records.retry(uid);
-        }
         if let Judged::Contradicts | Judged::Fails { .. } = judged {
             self.hurry(now);
         }
@@ -185,12 +174,6 @@ impl Engine {
             }
         };
         self.unobserved.differing.note_earlier(uid, since);
-        // Passes do not wait for an overdue pod, so they do not cover it.
-        if self.unobserved.overdue_pods.contains_key(uid)
-            && self.unobserved.differing.since(uid).is_some()
-        {
-            self.note_overdue(uid, now);
-        }
         true
     }
 
@@ -232,13 +215,7 @@ impl Engine {
         {
             return Confirmed::Blindly(now.back_at(commit.begun));
         }
-        let in_sandboxes = self.sweeper.can_see_new_containers();
         let listed = match judged {
-            // A container that its sandbox has shown meanwhile is still to be inspected.
-            _ if in_sandboxes && self.missing(now.instant).containers => {
-                let sandboxes = self.relister.known_as_of(List::Sandboxes);
-                sandboxes.filter(|_| !self.records.is_pending(uid))
-            }
             Judged::Agrees => self.listed_as_of(uid, commit),
             _ => None,
         };

@@ -9,9 +9,9 @@ use super::lists::{Ages, PerList};
 use super::state::Engine;
 use crate::model::id::{Id, PodUid};
 use crate::model::wall_time::Moment;
-use crate::out::coverage::{Coverage, Failing, Lists, Statuses};
+use crate::out::coverage::{Coverage, Failing, Statuses};
 use crate::out::health::Blind;
-use crate::runtime::{CallError, OutstandingCall};
+use crate::runtime::OutstandingCall;
 
 impl Engine {
     pub(super) fn update_coverage(&mut self, now: Moment) {
@@ -34,22 +34,14 @@ impl Engine {
         let has_overdue_status = self.ledger.has_overdue_status(instant);
         let lists = self.relister.state_of_lists(ages);
         let each_list = self.relister.each_list(ages);
-        let is_unreachable = matches!(lists, Lists::Failed(CallError::Unavailable(_)));
         let cannot_list = stuck.iter().any(|call| call.about.call.is_list());
         let waiting_for_room: BTreeSet<PodUid> =
             self.inspector.waiting_for_room().cloned().collect();
-        if !cannot_list && !has_overdue_status && !is_unreachable {
-            let mut reported = pods_of(&stuck, &failing);
-            reported.extend(waiting_for_room.iter().cloned());
-            let unexplained = self.unexplained(&reported, instant);
-            let pods = pods_of(&[], &unexplained).into_iter();
-            let pods = pods.map(|uid| (uid, instant));
-            self.unobserved.overdue_pods.extend(pods);
-            failing.extend(unexplained);
-        }
         let is_slow = |failing: &Failing| failing.error.is_slowness();
+        let mut reported = pods_of(&stuck, &failing);
+        reported.extend(waiting_for_room.iter().cloned());
         let slow = failing.iter().filter(|failing| is_slow(failing)).count();
-        let waiting = slow + waiting_for_room.len();
+        let waiting = slow + waiting_for_room.len() + self.count_waiting(&reported, instant);
         if waiting > MIN_WINDOW || waiting > 0 && self.ledger.is_slow_for_most(instant) {
             self.unobserved.too_slow = Some(instant);
         }

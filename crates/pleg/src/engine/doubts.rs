@@ -147,8 +147,7 @@ impl Doubts {
                 is_checked_by_lists: false,
                 last_good,
             });
-            contradicted.is_checked_by_lists |=
-                failing.is_some() || is_listed_since(contradicted.first);
+            contradicted.is_checked_by_lists |= is_listed_since(contradicted.first);
             match failing {
                 Some(failing) => Judged::Fails {
                     error: failing.error.clone(),

@@ -77,21 +77,16 @@ impl Failures {
         self.calls.remove(key);
     }
 
-    /// Another call of this pod is now the reason: forgets the failures that are over, and those of
-    /// the pod as a whole.
+    /// Another call of this pod is now the reason: forgets the failures that are over.
     pub(super) fn replace_by_other_call(&mut self, uid: &PodUid) {
-        self.calls.retain(|_, failed| {
-            let is_over = failed.is_answered || failed.failing.error.is_slowness();
-            !(is_over && failed.is_of(uid))
-        });
+        self.calls
+            .retain(|_, failed| !(failed.is_answered && failed.is_of(uid)));
     }
 
     /// The pod was observed as of `observed`: forgets the earlier failures.
     pub(super) fn forget_until(&mut self, uid: &PodUid, observed: Instant) {
         self.calls.retain(|_, failed| {
-            let is_newer = failed.noted > observed && !failed.is_answered;
-            let is_call = matches!(failed.failing.error, InspectError::Failed { .. });
-            !failed.is_of(uid) || is_newer && is_call
+            !failed.is_of(uid) || failed.noted > observed && !failed.is_answered
         });
     }
 
@@ -99,12 +94,6 @@ impl Failures {
     pub(super) fn error_of(&self, uid: &PodUid) -> Option<&InspectError> {
         let failed = self.calls.values().find(|failed| failed.is_of(uid))?;
         Some(&failed.failing.error)
-    }
-
-    /// Whether a single call of this pod fails, and not only the pod as a whole.
-    pub(super) fn has_failing_call(&self, uid: &PodUid) -> bool {
-        let mut failed = self.calls.values();
-        failed.any(|failed| failed.is_of(uid) && !failed.failing.error.is_slowness())
     }
 
     /// The pod was removed.

@@ -102,9 +102,7 @@ impl Engine {
         if !self.reporting.settling.is_over(as_of, now.instant) {
             return;
         }
-        self.give_up_pods_without_room(now);
-        self.give_up_stuck_pods(now);
-        self.give_up_overdue_pods(now);
+        self.give_up_pods(now);
         self.complete_pass(now);
         self.request_needed_lists(now.instant);
         self.update_coverage(now);

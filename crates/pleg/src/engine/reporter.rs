@@ -33,8 +33,6 @@ pub(crate) struct Reporter {
     since: Moment,
     /// Since when a better state or reason holds than the reported one.
     better_since: Option<Instant>,
-    /// Since when one of the reported culprits is none any more.
-    fewer_since: Option<Instant>,
     /// The culprits of earlier reports, and until when each of them was reported.
     earlier: BTreeMap<StuckKey, Instant>,
     /// How long an improvement must last before it is reported. Zero unless health flaps.
@@ -136,7 +134,6 @@ impl Reporter {
             reported_at: now.instant,
             since: now,
             better_since: None,
-            fewer_since: None,
             earlier: BTreeMap::new(),
             hold: Duration::ZERO,
             improved: None,
@@ -169,7 +166,6 @@ impl Reporter {
         }
         if key == self.reported {
             self.due = None;
-            self.fewer_since = None;
             return None;
         }
         // While passes or lists are missing, the node cannot be reported as healthy.
@@ -230,7 +226,6 @@ impl Reporter {
         }
         self.due = None;
         self.better_since = None;
-        self.fewer_since = None;
         self.reported_at = instant;
         let before = std::mem::replace(&mut self.reported, key);
         self.earlier
@@ -242,7 +237,7 @@ impl Reporter {
     }
 
     /// When a report with this newer key is due, which has the same state and reason.
-    fn details_due(&mut self, newer: &Key, now: Instant) -> Instant {
+    fn details_due(&self, newer: &Key, now: Instant) -> Instant {
         let reported = &self.reported.stuck;
         // A call that was reported a short time ago, and was not stuck in between, is slow each
         // time.
@@ -256,11 +251,8 @@ impl Reporter {
             .filter(|call| !reported.contains(call))
             .peekable();
         let is_fewer = added.peek().is_none() && newer.stuck != *reported;
-        if added.any(is_new) {
+        if is_fewer || added.any(is_new) {
             self.reported_at + REPORTED_TOGETHER_WITHIN
-        } else if is_fewer {
-            // Often the other culprits end a moment later.
-            *self.fewer_since.get_or_insert(now) + REPORTED_TOGETHER_WITHIN
         } else {
             self.reported_at + FIRST_HOLD
         }

@@ -7,11 +7,11 @@
 //! | a call of the pod is stuck | [`Engine::stuck_status_calls`] |
 //! | a call fails, or the kernel or a list contradicts its answer | [`Engine::failing`] |
 //! | no more calls can be sent | `Inspector::waiting_for_room` |
-//! | its inspection takes too long, or it changes all the time | `overdue_pods` |
+//! | its inspection takes too long, or it changes all the time | [`Engine::overdue_pods`] |
 //!
 //! Three questions are answered from this: which pods are reported without a call
-//! ([`Engine::unobserved_for_long`], [`Engine::unexplained`]), which ones a pass has observed
-//! ([`Engine::observed_as_of`]), and which ones the cache confirms ([`Engine::pending`]).
+//! ([`Engine::unobserved_for_long`]), which ones a pass has observed ([`Engine::observed_as_of`]),
+//! and which ones the cache confirms ([`Engine::pending`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -39,19 +39,21 @@ pub(super) struct Unobserved {
     pub(super) failures: Failures,
     /// The pods about which the runtime contradicts itself.
     pub(super) doubts: Doubts,
-    /// The pods for which a pass has timed out, and when that was last reported.
+    /// The pods whose inspection took too long, and when each was last unobserved for that reason.
     pub(super) overdue_pods: BTreeMap<PodUid, Instant>,
     /// When too many pods last waited for a slow runtime.
     pub(super) too_slow: Option<Instant>,
 }
 
 impl Engine {
-    /// What fails: calls, and statuses that the kernel or the runtime's list contradicts.
+    /// What fails: calls, statuses that the kernel or the runtime's list contradicts, and inspections
+    /// that take too long.
     pub(super) fn failing(&self, now: Instant) -> impl Iterator<Item = Failing> {
         let (processes, doubts) = (&self.sources.processes, &self.unobserved.doubts);
         let calls = self.unobserved.failures.iter().cloned();
         let by_kernel = processes.contradictions(now).chain(processes.unlisted(now));
-        calls.chain(by_kernel).chain(doubts.failing())
+        let failing = calls.chain(by_kernel).chain(doubts.failing());
+        failing.chain(self.overdue_pods())
     }
 
     /// The pods that are not observed now for another reason than a stuck call.
@@ -126,92 +128,71 @@ impl Engine {
             return Some(now);
         }
         let last = self.reporting.passes.last()?.begun.instant;
-        let mut failures = self.unobserved.failures.iter();
-        let is_slow = failures.any(|failing| failing.error.is_slowness());
+        let is_slow = self.overdue_pods().next().is_some();
         let newest = self.reporting.last_inspected.filter(|_| is_slow);
         newest.filter(|as_of| as_of.instant > last)
     }
 
-    /// The first pods that have been unobserved for long although no call explains it. They are
-    /// reported here, and are being inspected.
-    pub(super) fn unexplained(&self, reported: &BTreeSet<PodUid>, now: Instant) -> Vec<Failing> {
+    /// How many pods have been unobserved for long. More than fit into the smallest window are not
+    /// counted.
+    pub(super) fn count_waiting(&self, reported: &BTreeSet<PodUid>, now: Instant) -> usize {
         let limit = now.checked_sub(INSPECTIONS_FAIL);
         let differing = &self.unobserved.differing;
-        let pods = differing.unobserved_since(limit);
-        let pods =
-            pods.filter(|(uid, _)| differing.noted(uid) <= limit && !reported.contains(*uid));
-        let pods = pods
-            .filter_map(|(uid, since)| self.failing_pod(uid, InspectError::NotSeen, since, since));
-        // If more pods wait, the runtime is too slow, and they are only counted.
-        pods.take(MIN_WINDOW + 1).collect()
+        let pods = differing.unobserved_since(limit).map(|(uid, _)| uid);
+        let pods = pods.filter(|uid| differing.noted(uid) <= limit && !reported.contains(*uid));
+        pods.take(MIN_WINDOW + 1).count()
     }
 
-    /// A pod that is not observed as a whole. It is identified by its newest sandbox, or by a
-    /// container if it has none.
-    pub(super) fn failing_pod(
-        &self,
-        uid: &PodUid,
-        error: InspectError,
-        since: Instant,
-        unobserved_since: Instant,
-    ) -> Option<Failing> {
-        let listed = self.records.listed_as(uid)?;
-        let sandbox = listed.sandboxes.iter().max_by_key(|row| row.attempt);
-        let (id, call, container) = match (sandbox, listed.containers.first()) {
-            (Some(sandbox), _) => (&sandbox.id, Rpc::PodSandboxStatus, None),
-            (None, Some(row)) => (&row.id, Rpc::ContainerStatus, Some(row.name.clone())),
-            (None, None) => return None,
-        };
-        Some(Failing {
-            id: id.clone(),
-            call,
-            container,
-            pod: Some(listed.pod.clone()),
-            error,
-            since,
-            unobserved_since,
+    /// The pods whose inspection takes too long although none of their calls is stuck or fails. Each
+    /// is identified by its newest sandbox, or by a container if it has none.
+    pub(super) fn overdue_pods(&self) -> impl Iterator<Item = Failing> {
+        let pods = self.unobserved.overdue_pods.keys();
+        pods.filter_map(|uid| {
+            let since = self.unobserved.differing.since(uid)?;
+            if self.is_call_reported(uid) {
+                return None;
+            }
+            let listed = self.records.listed_as(uid)?;
+            let sandbox = listed.sandboxes.iter().max_by_key(|row| row.attempt);
+            let (id, call, container) = match (sandbox, listed.containers.first()) {
+                (Some(sandbox), _) => (&sandbox.id, Rpc::PodSandboxStatus, None),
+                (None, Some(row)) => (&row.id, Rpc::ContainerStatus, Some(row.name.clone())),
+                (None, None) => return None,
+            };
+            Some(Failing {
+                id: id.clone(),
+                call,
+                container,
+                pod: Some(listed.pod.clone()),
+                error: InspectError::NotSeen,
+                since,
+                unobserved_since: since,
+            })
         })
     }
 
     /// Whether a call of this pod is reported as stuck or failing. Then no report about the pod as
     /// a whole is needed.
-    pub(super) fn is_call_reported(&self, uid: &PodUid) -> bool {
+    fn is_call_reported(&self, uid: &PodUid) -> bool {
         self.stuck_pods().any(|stuck| stuck == *uid)
-            || self.unobserved.failures.has_failing_call(uid)
-    }
-
-    /// Whether the call that failed an inspection has not been answered successfully since, by a
-    /// sweep.
-    pub(super) fn is_still_failing(&self, error: &InspectError) -> bool {
-        match error {
-            // Without a connection, no call can have been answered.
-            InspectError::Failed { call, id, error }
-                if !matches!(error, CallError::Unavailable(_)) =>
-            {
-                let key = (*call, Some(id.clone()));
-                self.unobserved.failures.is_failing(&key)
-            }
-            _ => true,
-        }
+            || self.unobserved.failures.error_of(uid).is_some()
     }
 
     /// While no more calls can be sent because all of them are stuck, the pass does not wait for
     /// the pods that need one.
-    pub(super) fn give_up_pods_without_room(&mut self, now: Moment) {
+    pub(super) fn give_up_pods_without_room(&mut self, now: Instant) {
         if self.ledger.has_room() {
             return;
         }
         let limit = self.config.status_overdue;
-        for uid in self.inspector.newly_waiting_for_room(now.instant, limit) {
-            let error = InspectError::NotSent;
-            self.out.cache.set_error(&uid, error, now.instant);
+        for uid in self.inspector.newly_waiting_for_room(now, limit) {
             self.reporting.passes.give_up(&uid);
         }
     }
 
-    /// The pass does not wait for pods whose calls have become stuck, and their readers receive the
-    /// reason.
-    pub(super) fn give_up_stuck_pods(&mut self, now: Moment) {
+    /// The pass does not wait for pods whose calls have become stuck. Returns those whose status needs
+    /// a stuck call.
+    pub(super) fn give_up_stuck_pods(&mut self, now: Moment) -> BTreeMap<PodUid, InspectError> {
         let mut newly_stuck = Vec::new();
         let mut overdue = BTreeMap::new();
         let is_sweeping = self.missing(now.instant).any();
@@ -237,28 +218,53 @@ impl Engine {
                 newly_stuck.push(pod.uid);
             }
         }
-        self.out.cache.set_overdue(overdue, now.instant);
         for uid in newly_stuck {
             self.unobserved.failures.replace_by_other_call(&uid);
             self.reporting.passes.give_up(&uid);
         }
+        overdue
     }
 
     /// The pass does not wait for a pod whose inspection takes too long: the pod may have many
-    /// containers, or be slow. It is reported, and passes do not wait for it again for
+    /// containers, be slow, or change all the time. Passes do not wait for it again for
     /// [`RELAPSE_WITHIN`].
-    pub(super) fn give_up_overdue_pods(&mut self, now: Moment) {
-        let instant = now.instant;
-        self.unobserved
-            .overdue_pods
-            .retain(|_, reported_at| instant < *reported_at + RELAPSE_WITHIN);
-        let limit = instant.checked_sub(INSPECTION_OVERDUE_AFTER);
+    pub(super) fn give_up_overdue_pods(&mut self, now: Instant) {
+        let Unobserved {
+            differing,
+            overdue_pods,
+            ..
+        } = &mut self.unobserved;
+        let limit = now.checked_sub(INSPECTION_OVERDUE_AFTER);
         let active = self.inspector.active();
-        let overdue = active.filter(|uid| self.reporting.passes.has_awaited(uid, limit));
-        for uid in overdue.cloned().collect::<Vec<_>>() {
-            self.note_overdue(&uid, now);
-            self.unobserved.overdue_pods.insert(uid, instant);
+        let new = active.filter(|uid| self.reporting.passes.has_awaited(uid, limit));
+        overdue_pods.extend(new.map(|uid| (uid.clone(), now)));
+        overdue_pods.retain(|uid, last| {
+            if differing
+                .noted(uid)
+                .is_some_and(|noted| Some(noted) <= limit)
+            {
+                *last = now;
+            }
+            now < *last + RELAPSE_WITHIN
+        });
+        for uid in overdue_pods.keys() {
+            if differing.since(uid).is_some() {
+                self.reporting.passes.give_up(uid);
+            }
         }
+    }
+
+    /// The pass does not wait for the pods that are reported, and their readers receive the reason.
+    pub(super) fn give_up_pods(&mut self, now: Moment) {
+        self.give_up_pods_without_room(now.instant);
+        self.give_up_overdue_pods(now.instant);
+        let stuck = self.give_up_stuck_pods(now);
+        let waiting = self.inspector.waiting_for_room();
+        let waiting = waiting.map(|uid| (uid.clone(), InspectError::NotSent));
+        let overdue = self.overdue_pods();
+        let overdue = overdue.filter_map(|failing| Some((failing.pod?.uid, failing.error)));
+        let reasons = overdue.chain(waiting).chain(stuck).collect();
+        self.out.cache.set_unobserved(reasons, now.instant);
     }
 
     /// Notes how a status call ended. A failure remains until the call is answered, or the pod is
@@ -314,49 +320,12 @@ impl Engine {
     }
 
     /// Notes why a pod is not observed. Passes do not wait for it.
-    pub(super) fn note_failing(&mut self, failing: Failing, now: Instant) {
+    fn note_failing(&mut self, failing: Failing, now: Instant) {
         if let Some(pod) = &failing.pod {
             let error = failing.error.clone();
             self.out.cache.set_error(&pod.uid, error, failing.since);
             self.reporting.passes.give_up(&pod.uid);
         }
         self.unobserved.failures.note(failing, now);
-    }
-
-    pub(super) fn note_overdue(&mut self, uid: &PodUid, now: Moment) {
-        let since = self.unobserved.differing.since(uid).unwrap_or(now.instant);
-        self.note_unobserved(uid, InspectError::NotSeen, since, now);
-    }
-
-    /// An inspection was overtaken by a change. A pod that changes all the time, so that no
-    /// inspection holds for long, is reported, and passes do not wait for it.
-    pub(super) fn note_overtaken(&mut self, uid: &PodUid, now: Moment) {
-        let since = self.unobserved.differing.since(uid);
-        let is_known = self.unobserved.overdue_pods.contains_key(uid);
-        let limit = now.instant.checked_sub(INSPECTIONS_FAIL);
-        let is_long = self.unobserved.differing.noted(uid) <= limit;
-        let Some(since) = since.filter(|_| is_known || is_long) else {
-            return;
-        };
-        self.note_unobserved(uid, InspectError::Overtaken, since, now);
-        self.unobserved
-            .overdue_pods
-            .insert(uid.clone(), now.instant);
-    }
-
-    /// Notes that a pod as a whole is not observed, although its calls may be answered. If one of
-    /// its calls is reported instead, only the pass gives the pod up.
-    fn note_unobserved(
-        &mut self,
-        uid: &PodUid,
-        error: InspectError,
-        unobserved_since: Instant,
-        now: Moment,
-    ) {
-        if self.is_call_reported(uid) {
-            self.reporting.passes.give_up(uid);
-        } else if let Some(failing) = self.failing_pod(uid, error, now.instant, unobserved_since) {
-            self.note_failing(failing, now.instant);
-        }
     }
 }

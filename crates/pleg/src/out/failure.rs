@@ -36,10 +36,7 @@ pub enum InspectError {
         /// Of which container or sandbox.
         id: Id,
     },
-    /// Each inspection was outdated by a newer change before its end.
-    #[error("its status changes faster than the runtime answers")]
-    Overtaken,
-    /// No inspection has ended for a long time, although calls are answered.
+    /// No inspection has shown its present state for a long time, although calls are answered.
     #[error("no inspection of this pod has ended since it changed")]
     NotSeen,
     /// No call was sent, because no more may be outstanding.
@@ -81,6 +78,6 @@ impl InspectError {
 
     /// Whether nothing failed and only time was short: the runtime as a whole is slow.
     pub fn is_slowness(&self) -> bool {
-        matches!(self, Self::Overtaken | Self::NotSeen)
+        matches!(self, Self::NotSeen)
     }
 }

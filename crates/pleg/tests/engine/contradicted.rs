@@ -103,6 +103,11 @@ async fn an_inspection_that_shows_a_dead_container_as_running_confirms_nothing()
             // This causes an inspection within the two seconds before the first report.
             node.sim.exit("victim", "side", 1);
         }
+        if step == 40 {
+            // The next lists cause another one.
+            let now = node.sim.now();
+            node.sim.world().pod("victim").create("new", now);
+        }
         node.pass(0.01).await;
         let entry = entry(&node);
         let as_of = entry.as_of.expect("it was seen").instant;

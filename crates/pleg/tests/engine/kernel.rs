@@ -32,6 +32,23 @@ async fn an_exit_is_reported_while_the_list_is_stuck_and_no_sweep_is_due() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn an_exit_beside_a_stuck_call_of_the_same_pod_is_reported_at_once() {
+    let node = Node::watch_with_kernel(generic(), |sim| sim.run("a", &["app", "side", "stuck"]));
+    let node = node.await;
+    node.at(0.5).await;
+    node.sim
+        .fault(Rpc::ContainerStatus, Some("a/stuck.0"), Fault::Hang);
+    // This causes an inspection, which does not end.
+    node.sim.kill("a", "side");
+    node.sim.exit("a", "side", 0);
+    node.at(20.0).await;
+    node.sim.kill("a", "app");
+    node.sim.exit("a", "app", 1);
+    node.at(20.1).await;
+    assert_eq!(node.deaths("a/app.0"), [20.005]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_earlier_exit_is_found_as_soon_as_the_pid_namespace_is_known() {
     let node = Node::watch_with_kernel(generic(), |sim| {
         // The first that is requested.

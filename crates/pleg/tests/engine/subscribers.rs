@@ -42,6 +42,22 @@ async fn a_late_subscriber_begins_with_the_present_state() {
     assert_eq!(lines, ["Died a/app.0 with 1"]);
 }
 
+#[tokio::test(start_paused = true)]
+async fn a_subscriber_that_begins_before_the_first_pass_receives_the_problem() {
+    let node = Node::watch(|sim| {
+        sim.run("a", &["app"]);
+        sim.stop();
+    })
+    .await;
+    node.at(20.0).await;
+    let mut early = node.pleg.subscribe().await.unwrap();
+    let records = read_all(&mut early).await;
+    assert!(
+        matches!(&records[..], [Record::Health(health)] if !health.stuck.is_empty()),
+        "{records:?}"
+    );
+}
+
 /// Enforces O5.
 #[tokio::test(start_paused = true)]
 async fn a_reader_that_stops_delays_no_other_and_still_receives_the_final_state() {

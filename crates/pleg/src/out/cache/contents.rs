@@ -14,13 +14,13 @@ use crate::out::failure::InspectError;
 
 #[derive(Default)]
 pub(super) struct Contents {
-    /// The entries as written. An entry that is read also shows what is in `overdue` and `dead`.
+    /// The entries as written. An entry that is read also shows what is in `unobserved` and `dead`.
     /// Boxed, because a map of large values leaves much of its memory unused.
     pub(super) pods: BTreeMap<PodUid, Box<Entry>>,
     /// The pods whose entry has an error.
     pub(super) failed: BTreeSet<PodUid>,
-    /// The pods with an overdue call that is needed for their status.
-    pub(super) overdue: BTreeMap<PodUid, InspectError>,
+    /// The pods that are not observed, and why.
+    pub(super) unobserved: BTreeMap<PodUid, InspectError>,
     /// The containers whose process is dead although the runtime reports them as running.
     pub(super) dead: BTreeMap<PodUid, BTreeSet<Id>>,
     /// The pods that differ from their entry: no pass confirms the entry until they are inspected.
@@ -92,13 +92,13 @@ impl Contents {
 
     /// Whether something is known of a pod that keeps passes from confirming it.
     fn is_doubtful(&self, uid: &PodUid) -> bool {
-        self.overdue.contains_key(uid) || self.dead.contains_key(uid)
+        self.unobserved.contains_key(uid) || self.dead.contains_key(uid)
     }
 
     /// The entry, as of the last pass that confirms it.
     pub(super) fn entry(&self, uid: &PodUid, entry: &Entry) -> Entry {
         let mut entry = entry.clone();
-        entry.error = entry.error.or_else(|| self.overdue.get(uid).cloned());
+        entry.error = entry.error.or_else(|| self.unobserved.get(uid).cloned());
         if let Some(dead) = self.dead.get(uid) {
             let id = dead.first().cloned();
             let contradicted = id.map(|id| InspectError::Contradicted { id });

@@ -123,9 +123,9 @@ impl CacheWriter {
         self.publish(contents);
     }
 
-    /// Notes which pods have an overdue call: no pass confirms them.
-    pub(crate) fn set_overdue(&self, overdue: BTreeMap<PodUid, InspectError>, now: Instant) {
-        self.set_doubts(|contents| &mut contents.overdue, overdue, now);
+    /// Notes which pods are not observed, and why: no pass confirms them.
+    pub(crate) fn set_unobserved(&self, unobserved: BTreeMap<PodUid, InspectError>, now: Instant) {
+        self.set_doubts(|contents| &mut contents.unobserved, unobserved, now);
     }
 
     /// Notes which containers are dead although the runtime reports them as running. No pass and no

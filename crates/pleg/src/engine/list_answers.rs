@@ -112,7 +112,7 @@ impl Engine {
             }
         }
         self.records.observe(snapshot, now.instant, Source::Relist);
-        self.forget_removed();
+        self.forget_removed(begun.instant);
         // A pod whose call failed in a sweep is inspected again, although the lists show it
         // unchanged.
         for failing in self.unobserved.failures.iter() {
@@ -153,10 +153,11 @@ impl Engine {
         }
     }
 
-    /// A call may be stuck although its id is gone. Then the inspection of the pod does not wait
-    /// for it.
-    fn forget_removed(&mut self) {
-        let stuck: Vec<OutstandingCall> = self.stuck_status_calls().collect();
+    /// A call may be stuck although its id is gone: lists that were requested later do not show the id. Then
+    /// the inspection of the pod does not wait for the call.
+    fn forget_removed(&mut self, listed: Instant) {
+        let stuck = self.stuck_status_calls();
+        let stuck: Vec<OutstandingCall> = stuck.filter(|call| call.since <= listed).collect();
         for OutstandingCall { about, .. } in stuck {
             if let (Some(pod), Some(id)) = (about.pod, about.id)
                 && let Some(listed) = self.records.listed_as(&pod.uid)

@@ -21,6 +21,13 @@ impl Engine {
     /// Begins a pass: its lists or its sweep are taken in, and the pods that differ are being
     /// inspected.
     pub(super) fn begin_pass(&mut self, basis: Basis, now: Moment) {
+        // A pod that is being inspected because of a later hint may have differed before.
+        for uid in self.records.pending() {
+            if self.records.differs(&uid) {
+                let differing = &mut self.unobserved.differing;
+                differing.note_earlier(&uid, basis.begun.instant);
+            }
+        }
         let (ledger, records, inspector) = (&self.ledger, &self.records, &self.inspector);
         let (overdue_pods, failures) = (&self.unobserved.overdue_pods, &self.unobserved.failures);
         self.reporting.passes.begin(basis, now.instant, || {

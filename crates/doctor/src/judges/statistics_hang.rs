@@ -93,9 +93,13 @@ fn look_for(facts: &NodeFacts, evidence: &mut Vec<String>) -> String {
             duration(RUNC_ALONE_SECONDS)
         ));
     }
-    "run `pleg doctor` again in a minute: it names a container that is to stop and does not, and a \
-     `runc` that does not return"
-        .to_owned()
+    if facts.probes.is_crio() {
+        return "look for a pod of this node that is Terminating: CRI-O answers no statistics until its \
+                containers have ended, even within an ordinary grace period. `kubectl delete pod \
+                --grace-period=1` shortens that of one that may end at once"
+            .to_owned();
+    }
+    "run `pleg doctor` again in a minute: it names a `runc` that does not return by then".to_owned()
 }
 
 /// A kubelet decides on evictions by the statistics, and only passes the metrics on.

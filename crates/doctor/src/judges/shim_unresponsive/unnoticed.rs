@@ -4,6 +4,7 @@
 use causes::Cause;
 use causes::finding::{Confidence, Finding};
 
+use super::without_conmon::replace_pod;
 use crate::evidence::culprit;
 use crate::evidence::exits::{listed_though_dead, says};
 use crate::evidence::owner::processes_of;
@@ -66,6 +67,17 @@ fn of(facts: &NodeFacts, task: &Task, shims: &[Shim]) -> Finding {
                 }
                 None => deletion_failed(&mut finding, shim, task),
             }
+        }
+        // CRI-O looks for the recorded exit after pauses that grow up to two minutes while it stops a container.
+        None if probes.is_crio() => {
+            finding
+                .evidence
+                .push("the conmon that would report the exit was not found".to_owned());
+            finding.advise_first(format!(
+                "wait for two minutes: if the conmon has recorded the exit before it ended, CRI-O notices it by \
+                 then. If not, {}",
+                replace_pod(task.pod.as_ref())
+            ));
         }
         _ => {
             finding.evidence.push(match shim {
@@ -174,7 +186,8 @@ mod tests {
         assert_eq!(findings.len(), 1);
         let said = "container app of pod shop/web has exited, but cri-o lists it as running";
         assert!(findings[0].sentence.starts_with(said));
-        assert!(findings[0].advice[0].contains("then checks every container again"));
+        assert!(findings[0].advice[0].starts_with("wait for two minutes"));
+        assert!(findings[0].advice[0].contains("`kubectl delete pod -n shop web`"));
         assert!(!findings[0].advice.join("").contains("-KILL"));
     }
 

@@ -68,12 +68,12 @@ fn of_ended(probe: &Probe) -> Finding {
     finding.advising(replace_pod(probe.pod.as_ref()))
 }
 
-fn replace_pod(pod: Option<&PodName>) -> String {
+pub(super) fn replace_pod(pod: Option<&PodName>) -> String {
     let namespace = pod.and_then(|pod| pod.namespace.as_deref());
     let name = pod.and_then(|pod| pod.name.as_deref());
     format!(
-        "have the container started again at a convenient time, for example with `kubectl delete pod -n {} {}`; a \
-         restart of the runtime does not help, because it starts no conmon",
+        "have the container started again at a convenient time, for example with `kubectl delete pod -n {} {}`; \
+         only a new container has a conmon again",
         namespace.unwrap_or("NAMESPACE"),
         name.unwrap_or("POD")
     )

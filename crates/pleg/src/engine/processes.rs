@@ -29,6 +29,7 @@ use crate::model::id::{Id, PodRef};
 use crate::out::coverage::Failing;
 use crate::out::failure::InspectError;
 use crate::out::status_report::{BirthsStatus, KernelStatus};
+use crate::records::just_after;
 use crate::runtime::{About, CallError, Rpc};
 
 const PIDS_UNREPORTED: &str = "the runtime does not report the PIDs of its containers";
@@ -45,10 +46,12 @@ pub(crate) struct Processes {
     has_opened_process: bool,
     /// Boxed, because a map of large values leaves much of its memory unused.
     watches: BTreeMap<Id, Box<Watch>>,
-    /// The ids whose PID is to be requested, and those whose process has ended. Ten thousand live
-    /// processes need no work, so they are in none of these sets.
-    wanted: BTreeSet<Id>,
+    /// The ids whose PID is to be requested, by the time from which on, and those whose process has
+    /// ended. Ten thousand live processes need no work, so they are in none of these sets.
+    wanted: BTreeSet<(Instant, Id)>,
     dead: BTreeSet<Id>,
+    /// How many of the wanted ones could not be watched before.
+    failed: usize,
     /// The containers that are not listed any more and whose process runs, and since when.
     unlisted: BTreeMap<Id, Instant>,
 }
@@ -120,7 +123,7 @@ impl Processes {
                 },
             };
             self.watches.insert(id.clone(), Box::new(watch));
-            self.wanted.insert(id.clone());
+            self.wanted.insert((now, id.clone()));
         }
     }
 
@@ -135,8 +138,7 @@ impl Processes {
 
     /// A container has ended or was removed. Returns whether its process was watched.
     pub(crate) fn forget(&mut self, id: &Id) -> bool {
-        self.wanted.remove(id);
-        self.dead.remove(id);
+        self.take_from_sets(id);
         self.unlisted.remove(id);
         self.watches.remove(id).is_some()
     }
@@ -147,20 +149,36 @@ impl Processes {
 
     /// Changes the state of a watch, and updates the sets.
     fn enter(&mut self, id: &Id, state: State) {
+        self.take_from_sets(id);
         let Some(watch) = self.watches.get_mut(id) else {
             return;
         };
-        let sets = [
-            (&mut self.wanted, matches!(state, State::Wanted { .. })),
-            (&mut self.dead, matches!(state, State::Dead { .. })),
-        ];
-        for (set, is_in) in sets {
-            match is_in {
-                true => set.insert(id.clone()),
-                false => set.remove(id),
-            };
+        match &state {
+            State::Wanted { at, why, .. } => {
+                self.failed += usize::from(why.is_some());
+                self.wanted.insert((*at, id.clone()));
+            }
+            State::Dead { .. } => {
+                self.dead.insert(id.clone());
+            }
+            State::Opening { .. } | State::Live { .. } => {}
         }
         watch.state = state;
+    }
+
+    fn take_from_sets(&mut self, id: &Id) {
+        match self.watches.get(id).map(|watch| &watch.state) {
+            Some(State::Wanted { at, why, .. }) => {
+                self.failed -= usize::from(why.is_some());
+                self.wanted.remove(&(*at, id.clone()));
+            }
+            Some(State::Dead { .. }) => {
+                self.dead.remove(id);
+                // If the runtime reports it as running, its PID may be another one by now.
+                self.wanted.retain(|(_, wanted)| wanted != id);
+            }
+            _ => {}
+        }
     }
 
     /// The next call for a PID, if one is due.
@@ -168,16 +186,16 @@ impl Processes {
         if !ledger.has_room() {
             return None;
         }
-        let is_due = |id| !matches!(self.state(id), Some(State::Wanted { at, .. }) if now < *at);
         let is_free = |id: &Id| !ledger.is_outstanding(&Request::Pid(id.clone()).key());
-        let mut wanted = self.wanted.iter();
-        let id = wanted.find(|id| is_due(id) && is_free(id))?.clone();
+        let mut due = self.wanted.iter().take_while(|(at, _)| *at <= now);
+        let wanted = due.find(|(_, id)| is_free(id))?.clone();
+        self.wanted.remove(&wanted);
+        let (_, id) = wanted;
         let watch = self.watches.get(&id)?;
         let call = watch.call(Request::Pid(id.clone()), Purpose::Usual);
         if let State::Wanted { pause, .. } = watch.state {
             self.enter(&id, State::Opening { pause, pid: None });
         }
-        self.wanted.remove(&id);
         Some(call)
     }
 
@@ -237,10 +255,11 @@ impl Processes {
     /// The PIDs are now known to be visible. The processes that were not visible before may have
     /// ended.
     fn retry_all(&mut self, now: Instant) {
-        for id in &self.wanted {
-            let watch = self.watches.get_mut(id);
+        for (_, id) in std::mem::take(&mut self.wanted) {
+            let watch = self.watches.get_mut(&id);
             if let Some(State::Wanted { at, .. }) = watch.map(|watch| &mut watch.state) {
                 *at = now;
+                self.wanted.insert((now, id));
             }
         }
     }
@@ -261,21 +280,19 @@ impl Processes {
 
     /// When something is next due if no call ends.
     pub(crate) fn alarm(&self, now: Instant) -> Option<Instant> {
-        let timed = self.dead.iter().chain(&self.wanted);
-        let timed = timed.filter_map(|id| self.watches.get(id));
-        let alarms = timed.filter_map(|watch| match watch.state {
-            State::Dead { next, .. } => Some(next),
-            State::Wanted { at, .. } => Some(at),
+        let dead = self.dead.iter().filter_map(|id| match self.state(id)? {
+            State::Dead { next, .. } => Some(*next),
             _ => None,
         });
         // What is already due is requested, or waits for room: an answer ends that, not time.
-        alarms.filter(|time| *time > now).min()
+        let mut wanted = self.wanted.range((just_after(now), Id::from(""))..);
+        let wanted = wanted.next().map(|(at, _)| *at);
+        dead.filter(|time| *time > now).chain(wanted).min()
     }
 
     /// Whether each process is watched, or will be soon.
     pub(crate) fn are_all_watched(&self) -> bool {
-        let failed = |id| matches!(self.state(id), Some(State::Wanted { why: Some(_), .. }));
-        self.is_enabled && !self.wanted.iter().any(failed)
+        self.is_enabled && self.failed == 0
     }
 
     /// Whether the kernel has reported the exit of this container, or will.

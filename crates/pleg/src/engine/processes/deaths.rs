@@ -72,7 +72,7 @@ impl Processes {
         };
         *next = now + *pause;
         if contradicts && runs == Some(true) {
-            self.wanted.insert(id.clone());
+            self.wanted.insert((now, id.clone()));
         }
         None
     }

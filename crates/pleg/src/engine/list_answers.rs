@@ -80,7 +80,7 @@ impl Engine {
         match answer {
             Ok(version) => {
                 tracing::debug!("the runtime is {version}");
-                if self.relister.version_known(version) {
+                if self.relister.version_known(version, now.instant) {
                     self.sweeper.runtime_changed();
                     self.sources.streaming.runtime_answered(now.instant);
                 }

@@ -6,6 +6,7 @@ use tokio::time::Instant;
 use super::Relister;
 use crate::engine::call::List;
 use crate::engine::limits::{MAX_LOSS_PAUSE, SUSPECT_AFTER};
+use crate::engine::lister::Lister;
 use crate::engine::losses::Losses;
 use crate::runtime::{CallError, NoConnection, RuntimeVersion};
 
@@ -80,8 +81,15 @@ impl Relister {
     }
 
     /// `Version` was answered. Returns whether the runtime was unknown or is another one.
-    pub(crate) fn version_known(&mut self, version: RuntimeVersion) -> bool {
+    pub(crate) fn version_known(&mut self, version: RuntimeVersion, now: Instant) -> bool {
+        // A list that has been outstanding for long does not show soon that there is a connection again.
+        let suspect = self.times.suspect();
+        let is_suspect = |list: &Lister| list.begun().is_some_and(|it| now >= it.instant + suspect);
+        let is_any_suspect = self.each(is_suspect).any();
         let connection = &mut self.connection;
+        if is_any_suspect {
+            connection.failure.take_if(|error| is_no_connection(error));
+        }
         let was_known = std::mem::replace(&mut connection.is_known, true);
         connection.skips_version = false;
         let before = connection.runtime.replace(version);

@@ -6,7 +6,7 @@ use hyper::body::Incoming;
 use pleg::out::record::Record;
 use tokio_util::codec::{Decoder, LinesCodec};
 
-/// The longest record that is read. A gap that names every pod of a large node is shorter.
+/// The longest record that is read. A [`Record::Gap`] that names every pod of a large node is shorter.
 const MAX_LINE: usize = 1 << 20;
 
 /// The records of `GET /v1/events`.

@@ -33,7 +33,7 @@ pub enum Wait {
     Other,
 }
 
-/// Functions further out only called the one that waits.
+/// How many of the innermost calls show what a goroutine waits for. Functions further out only led to them.
 const NEAR: usize = 6;
 
 impl Wait {
@@ -43,8 +43,7 @@ impl Wait {
         if is_lock(state, calls) {
             return Self::Lock;
         }
-        let is_running = matches!(state, "running" | "runnable" | "idle" | "dead");
-        if is_running && !calls.is_empty() {
+        if matches!(state, "running" | "runnable" | "idle" | "dead") {
             return Self::Other;
         }
         let known = &facts().goroutines;
@@ -72,8 +71,8 @@ impl Wait {
         }
     }
 
-    /// Whether the wait is for something outside the process, so that no other goroutine of the
-    /// process can be the cause.
+    /// Whether the wait is for something outside the process, so that no other goroutine is taken for the
+    /// cause. A call may be to another part of the same daemon, which a dump does not show.
     pub fn is_outside(self) -> bool {
         matches!(
             self,
@@ -102,8 +101,8 @@ pub(super) fn contains(function: &str, texts: &[impl AsRef<str>]) -> bool {
     texts.iter().any(|text| function.contains(text.as_ref()))
 }
 
-/// A profile shows neither states nor Go's own innermost frames. A relist that waits by itself, below
-/// no other call, waits for space in its event channel, as old kubelets do.
+/// A profile shows neither states nor Go's own innermost frames. If `relist` itself is the innermost call, it
+/// waits for space in its event channel, which happens in old kubelets.
 fn sends_events(state: &str, calls: &Calls) -> bool {
     let inner = calls.get(0);
     state.is_empty() && inner.is_some_and(|call| call.function.ends_with("(*GenericPLEG).relist"))
@@ -137,7 +136,7 @@ pub(super) struct LockCalls(Vec<usize>);
 impl LockCalls {
     pub(super) fn of(calls: &Calls) -> Self {
         let direct = calls.iter().take(8).enumerate();
-        let direct = direct.filter_map(|(at, call)| Some((directness(call.function)?, at)));
+        let direct = direct.filter_map(|(at, call)| Some((indirectness(call.function)?, at)));
         let mut direct: Vec<_> = direct.collect();
         direct.sort_unstable();
         Self(direct.into_iter().map(|(_, at)| at).collect())
@@ -149,8 +148,8 @@ impl LockCalls {
     }
 }
 
-/// How directly the function's first argument identifies the lock; `None` if it does not.
-fn directness(function: &str) -> Option<usize> {
+/// How indirectly the function's first argument identifies the lock: 0 is the lock itself; `None` if it does not.
+fn indirectness(function: &str) -> Option<usize> {
     static PACKAGE: LazyLock<Finder> = LazyLock::new(|| Finder::new("sync."));
     const METHODS: [&[&str]; 3] = [
         &["(*Mutex).lockSlow"],

@@ -39,7 +39,7 @@ enum Program {
     KubectlPleg,
 }
 
-/// Completes `all` of the command line, or the plugin's.
+/// Prints the completion script of `pleg`, whose command line is `all`, or of the kubectl plugin.
 pub fn run(options: &Completion, all: &Command) -> anyhow::Result<Outcome> {
     let (mut command, name) = match options.program {
         Program::Pleg => (visible(all), "pleg"),
@@ -51,7 +51,7 @@ pub fn run(options: &Completion, all: &Command) -> anyhow::Result<Outcome> {
     Ok(Outcome::Done)
 }
 
-/// The command line without hidden commands, which a completion script would offer.
+/// The command line without hidden commands, which a completion script would otherwise offer.
 fn visible(all: &Command) -> Command {
     let listed = all
         .get_subcommands()

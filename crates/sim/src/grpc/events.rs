@@ -1,5 +1,5 @@
-//! Events as containerd sends them: what happened, and the status of the sandbox and of all its
-//! containers.
+//! Events as containerd sends them: what happened and, if wanted, the status of the sandbox and
+//! of all its containers.
 
 use cri::v1::{self, ContainerEventType};
 use pleg::model::listed::{ContainerState, SandboxState};
@@ -8,8 +8,8 @@ use super::messages;
 use crate::changes::State;
 use crate::stream::StreamEvent;
 
-/// The messages of a change. A new container that is already running was created and started.
-pub(super) fn messages(event: StreamEvent) -> Vec<v1::ContainerEventResponse> {
+/// The responses that announce a change. A new container that is already running was created and started.
+pub(super) fn responses(event: StreamEvent) -> Vec<v1::ContainerEventResponse> {
     let change = &event.change;
     let kinds = kinds(stage(change.before), stage(change.after));
     let mut message = v1::ContainerEventResponse {

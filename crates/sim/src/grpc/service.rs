@@ -227,7 +227,7 @@ impl RuntimeService for Service {
     ) -> Answer<Self::GetContainerEventsStream> {
         let events = on_the_wire(self.sim.read_stream().await).await?.stream();
         let messages = events
-            .map(|event| futures_util::stream::iter(events::messages(event)))
+            .map(|event| futures_util::stream::iter(events::responses(event)))
             .flatten();
         Ok(Response::new(Box::pin(messages.map(Ok))))
     }

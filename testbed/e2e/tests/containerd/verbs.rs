@@ -33,16 +33,17 @@ fn follow_advice(finding: &Value) {
     signal("-CONT", finding);
 }
 
-/// Sends this signal to the culprit's process, as the finding advises.
+/// Sends this signal to the culprit's process, and to the others that the finding's advice names.
 #[track_caller]
 fn signal(signal: &str, finding: &Value) {
-    let pid = finding["culprit"]["pid"].as_u64().expect("a process");
+    let culprit = finding["culprit"]["pid"].as_u64().expect("a process");
     let advice = finding["advice"][0].as_str().unwrap_or_default();
-    let command = format!("`kill {signal} {pid}`");
-    assert!(advice.contains(&command), "{advice}");
-    let sent = Command::new("kill")
-        .args([signal, &pid.to_string()])
-        .status();
+    let command = format!("`kill {signal} ");
+    let (_, pids) = advice.split_once(&command).expect(advice);
+    let (pids, _) = pids.split_once('`').expect(advice);
+    let pids: Vec<&str> = pids.split(' ').collect();
+    assert!(pids.contains(&&*culprit.to_string()), "{advice}");
+    let sent = Command::new("kill").arg(signal).args(pids).status();
     assert!(sent.unwrap().success());
 }
 

@@ -146,10 +146,14 @@ impl Engine {
     /// The pods whose inspection takes too long although none of their calls is stuck or fails. Each
     /// is identified by its newest sandbox, or by a container if it has none.
     pub(super) fn overdue_pods(&self) -> impl Iterator<Item = Failing> {
-        let pods = self.unobserved.overdue_pods.keys();
-        pods.filter_map(|uid| {
+        let pods = &self.unobserved.overdue_pods;
+        let with_reported_call = match pods.is_empty() {
+            true => BTreeSet::new(),
+            false => self.pods_with_reported_call(),
+        };
+        pods.keys().filter_map(move |uid| {
             let since = self.unobserved.differing.since(uid)?;
-            if self.is_call_reported(uid) {
+            if with_reported_call.contains(uid) {
                 return None;
             }
             let listed = self.records.listed_as(uid)?;
@@ -171,11 +175,12 @@ impl Engine {
         })
     }
 
-    /// Whether a call of this pod is reported as stuck or failing. Then no report about the pod as
-    /// a whole is needed.
-    fn is_call_reported(&self, uid: &PodUid) -> bool {
-        self.stuck_pods().any(|stuck| stuck == *uid)
-            || self.unobserved.failures.error_of(uid).is_some()
+    /// The pods of which a call is reported as stuck or failing. Then no report about the pod as a whole is
+    /// needed.
+    fn pods_with_reported_call(&self) -> BTreeSet<PodUid> {
+        let failures = self.unobserved.failures.iter();
+        let failing = failures.filter_map(|failing| Some(failing.pod.as_ref()?.uid.clone()));
+        self.stuck_pods().chain(failing).collect()
     }
 
     /// While no more calls can be sent because all of them are stuck, the pass does not wait for

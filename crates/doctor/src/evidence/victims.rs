@@ -8,7 +8,7 @@ use pleg::runtime::{NoConnection, Rpc};
 use super::owner::is_in_a_pod;
 use super::phrases::{duration, name_of_call, not_answered};
 use super::plugins::is_any_old;
-use super::shims::{serving, shims};
+use super::shims::{Shim, serving, shims};
 use super::waits::blocked_in;
 use crate::facts::NodeFacts;
 use crate::facts::host::Process;
@@ -47,11 +47,12 @@ fn victims(facts: &NodeFacts, of: Cause) -> Vec<String> {
     let probes = &facts.probes;
     // If it is not known that others are answered, no container is blamed.
     let may_blame_one = !probes.may_be_unresponsive();
+    let shims = shims(facts).unwrap_or_default();
     let calls = probes.calls.iter();
     let mut victims: Vec<String> = calls
         .filter(|probe| probe.id.is_none() || may_blame_one)
         // Statistics take long on any machine with many containers.
-        .filter(|probe| !probe.call.is_statistics() && !is_explained(facts, probe, of))
+        .filter(|probe| !probe.call.is_statistics() && !is_explained(facts, &shims, probe, of))
         .filter_map(of_call)
         .collect();
     victims.extend(kubelet(probes));
@@ -73,13 +74,12 @@ fn victims(facts: &NodeFacts, of: Cause) -> Vec<String> {
 }
 
 /// Whether the call would hang or fail on an idle machine, too.
-fn is_explained(facts: &NodeFacts, probe: &Probe, of: Cause) -> bool {
-    let shims = shims(facts).unwrap_or_default();
-    let is_of_faulty_shim = serving(&shims, probe).is_some_and(|shim| shim.fault().is_some());
+fn is_explained(facts: &NodeFacts, shims: &[Shim], probe: &Probe, of: Cause) -> bool {
+    let is_of_faulty_shim = serving(shims, probe).is_some_and(|shim| shim.fault().is_some());
     match probe.outcome() {
         _ if is_of_faulty_shim => true,
         // A process that is stopped or blocked does not respond, and holds what others wait for.
-        Outcome::Hung if is_held_by_a_process(facts) => true,
+        Outcome::Hung if is_held_by_a_process(facts, shims) => true,
         // A runtime that waits for a disk does not wait for a CPU.
         Outcome::Hung if of == Cause::CpuStarved && is_blocked_in_kernel(facts) => true,
         // It waits for a running CNI plugin.
@@ -98,9 +98,8 @@ fn is_explained(facts: &NodeFacts, probe: &Probe, of: Cause) -> bool {
 }
 
 /// Whether the runtime is stopped, or something shows that a shim does not respond to it.
-fn is_held_by_a_process(facts: &NodeFacts) -> bool {
+fn is_held_by_a_process(facts: &NodeFacts, shims: &[Shim]) -> bool {
     let runtime = facts.runtime_process();
-    let shims = shims(facts).unwrap_or_default();
     runtime.is_some_and(Process::is_stopped) || shims.iter().any(|shim| shim.fault().is_some())
 }
 

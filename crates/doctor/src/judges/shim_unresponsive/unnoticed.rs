@@ -68,17 +68,6 @@ fn of(facts: &NodeFacts, task: &Task, shims: &[Shim]) -> Finding {
                 None => deletion_failed(&mut finding, shim, task),
             }
         }
-        // CRI-O looks for the recorded exit after pauses that grow up to two minutes while it stops a container.
-        None if probes.is_crio() => {
-            finding
-                .evidence
-                .push("the conmon that would report the exit was not found".to_owned());
-            finding.advise_first(format!(
-                "wait for two minutes: if the conmon has recorded the exit before it ended, CRI-O notices it by \
-                 then. If not, {}",
-                replace_pod(task.pod.as_ref())
-            ));
-        }
         _ => {
             finding.evidence.push(match shim {
                 Some(shim) => shim.says(),
@@ -87,8 +76,19 @@ fn of(facts: &NodeFacts, task: &Task, shims: &[Shim]) -> Finding {
                     role(probes)
                 ),
             });
-            let restart = restart_runtime(facts);
-            finding.advise_first(format!("{restart}; it then checks every container again"));
+            finding.advise_first(match shim {
+                // CRI-O looks for the recorded exit after pauses that grow up to two minutes while it stops a
+                // container.
+                None if probes.is_crio() => format!(
+                    "wait for two minutes: if the conmon has recorded the exit before it ended, CRI-O notices it \
+                     by then. If not, {}",
+                    replace_pod(task.pod.as_ref())
+                ),
+                _ => format!(
+                    "{}; it then checks every container again",
+                    restart_runtime(facts)
+                ),
+            });
         }
     }
     finding

@@ -56,7 +56,7 @@ pub(crate) async fn compare(
         let (pod, container) = (pod.to_owned(), container.to_owned());
         spawn_local(relist(driver, progress, pod, container));
     }
-    print(&["", "kubelet alone", "kubelet behind pleg guard"]);
+    print(&["", "kubelet without a guard", "kubelet behind pleg guard"]);
     while start.elapsed() < time {
         sleep(LINE_PERIOD).await;
         if progress[0].1.borrow().killed.is_none() {
@@ -74,7 +74,7 @@ pub(crate) async fn compare(
     }
     let [alone, behind] = [0, 1].map(|kubelet: usize| progress[kubelet].1.borrow().end());
     let end = format!(
-        "\nOne container is stuck. The kubelet alone {alone}; the kubelet behind the guard {behind}.\n"
+        "\nOne container is stuck. The kubelet without a guard {alone}; the one behind the guard {behind}.\n"
     );
     write(&end);
     Ok(())

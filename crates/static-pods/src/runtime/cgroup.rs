@@ -286,9 +286,19 @@ mod tests {
         assert!(!mount.path().join("cpu,cpuacct/pleg/pod1").exists());
         cgroups.remove(mount.path(), &"2".into()).unwrap_err();
         assert!(busy.exists());
-        cgroups
-            .remove(mount.path(), &"../pleg/pod2".into())
-            .unwrap();
         cgroups.remove(mount.path(), &"never".into()).unwrap();
+    }
+
+    #[test]
+    fn a_uid_that_is_a_path_names_no_cgroup() {
+        let mount = tempfile::tempdir().unwrap();
+        let parent = mount.path().join("memory/pleg");
+        let other = parent.join("pod2");
+        for folder in ["pod1", "pod2"] {
+            std::fs::create_dir_all(parent.join(folder)).unwrap();
+        }
+        let cgroups = cgroups(CgroupDriver::Cgroupfs, CgroupVersion::V1);
+        cgroups.remove(mount.path(), &"1/../pod2".into()).unwrap();
+        assert!(other.exists());
     }
 }

@@ -11,7 +11,7 @@
 use std::collections::BTreeSet;
 
 use pleg::model::id::Id;
-use pleg::out::health::{HealthState, Reason};
+use pleg::out::health::HealthState;
 use pleg::out::status_report::StatusReport;
 use pleg::runtime::Rpc;
 
@@ -78,13 +78,11 @@ impl Condition {
     /// down.
     pub fn of_runtime(report: &StatusReport) -> Option<Self> {
         let health = &report.health;
-        let is_down = matches!(
-            health.reason,
-            Reason::RuntimeUnreachable | Reason::RuntimeSilent
-        );
         let (status, reason) = match health.state {
             HealthState::Starting => return None,
-            HealthState::Unhealthy if is_down => (Status::False, health.reason.as_str()),
+            HealthState::Unhealthy if health.reason.is_runtime_away() => {
+                (Status::False, health.reason.as_str())
+            }
             _ => (Status::True, "RuntimeAnswers"),
         };
         let message = match status {

@@ -10,7 +10,7 @@
 //! # Ok::<(), serde_json::Error>(())
 //! ```
 
-use causes::finding::Culprit;
+use causes::finding::{Confidence, Culprit};
 use pleg::model::event::Event;
 use pleg::model::wall_time::WallTime;
 use pleg::out::health::HealthReport;
@@ -126,6 +126,13 @@ pub struct Finding {
     pub advice: Vec<String>,
     /// Versions in which the fault is fixed.
     pub fixed_in: Vec<String>,
+}
+
+impl Finding {
+    /// Whether the doctor considers it possible and no more.
+    pub fn is_doubtful(&self) -> bool {
+        self.confidence == Confidence::Low.as_str()
+    }
 }
 
 /// The answers of one list since the last such entry.

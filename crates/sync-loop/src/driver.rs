@@ -9,7 +9,7 @@ use pleg::model::event::EventType;
 use pleg::model::id::{PodRef, PodUid};
 use pleg::model::wall_time::WallClock;
 use pleg::out::cache::{Entry, Stopped};
-use pleg::out::health::{HealthState, Reason};
+use pleg::out::health::HealthState;
 use pleg::out::record::Record;
 use pleg::out::status_report::StatusReport;
 use pleg::out::subscribers::Subscription;
@@ -291,9 +291,9 @@ impl Node {
 /// Whether the runtime is unresponsive, so that no pod can be synced. Health reports an improvement
 /// with a delay, so the unseen parts (`blind`) are checked too: they end at once.
 fn is_unresponsive(report: &StatusReport) -> bool {
-    let reason = report.health.reason;
-    let is_reported = matches!(reason, Reason::RuntimeSilent | Reason::RuntimeUnreachable);
-    report.health.state == HealthState::Unhealthy || is_reported && !report.blind.is_empty()
+    let health = &report.health;
+    let is_reported = health.reason.is_runtime_away();
+    health.state == HealthState::Unhealthy || is_reported && !report.blind.is_empty()
 }
 
 /// A sync to perform.

@@ -282,7 +282,7 @@ impl DoctorReport {
                 .first()
                 .filter(|_| occasion == Occasion::Symptoms)?;
             let mut findings = self.findings.iter();
-            let at = findings.position(|finding| finding.confidence != "low")?;
+            let at = findings.position(|finding| !finding.is_doubtful())?;
             Some((first.clone(), at))
         };
         named.next().or_else(explains)

@@ -178,11 +178,7 @@ fn overrules(reason: Reason, state: HealthState, found: Reason) -> bool {
     match reason {
         // A kubelet's Ready depends on the guard. If the runtime answers no call, the guard knows
         // nothing that it could answer.
-        Reason::Guarding => {
-            let answers_nothing =
-                matches!(found, Reason::RuntimeSilent | Reason::RuntimeUnreachable);
-            state != HealthState::Unhealthy && !answers_nothing
-        }
+        Reason::Guarding => state != HealthState::Unhealthy && !found.is_runtime_away(),
         // The reason that our own relisting has found is more precise.
         _ => state == HealthState::Healthy,
     }

@@ -7,7 +7,6 @@ use pleg::out::health::HealthState;
 use pleg::out::pods::PodReport;
 use pleg::out::status_report::StatusReport;
 
-use super::status::is_runtime_away;
 use crate::args::{Global, Pods};
 use crate::observe_once::observe_once;
 use crate::{Outcome, endpoint, output, text};
@@ -39,7 +38,8 @@ pub async fn run(global: &Global, options: Pods) -> anyhow::Result<Outcome> {
             tracing::warn!("showing the last known status of {pod}: {error}");
         }
     }
-    let away_since = is_runtime_away(status.health.reason).then_some(status.health.since);
+    let health = &status.health;
+    let away_since = health.reason.is_runtime_away().then_some(health.since);
     let table = || text::pods::table(&pods, away_since, &status.stuck);
     output::ignore_gone_reader(output::show(global.format(), &pods, table))?;
     let has_error = pods.iter().any(|pod| pod.error.is_some());

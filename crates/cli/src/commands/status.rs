@@ -2,7 +2,7 @@
 
 use agent::{AgentChoice, AgentClient, ClientError};
 use cri::Endpoint;
-use pleg::out::health::{HealthState, Reason};
+use pleg::out::health::HealthState;
 use pleg::out::status_report::StatusReport;
 use pleg::runtime::{CallError, NoConnection, Unreachable};
 
@@ -80,7 +80,7 @@ fn is_unreachable(error: &anyhow::Error) -> bool {
 fn outcome_with_agent(status: &StatusReport) -> Outcome {
     match status.health.state {
         // A problem at once, although the state is Degraded until the threshold.
-        _ if is_runtime_away(status.health.reason) => Outcome::Problem,
+        _ if status.health.reason.is_runtime_away() => Outcome::Problem,
         HealthState::Healthy | HealthState::Degraded => Outcome::Done,
         HealthState::Unhealthy => Outcome::Problem,
         HealthState::Starting => {
@@ -99,11 +99,6 @@ fn outcome_without_agent(status: &StatusReport) -> Outcome {
         true => Outcome::Problem,
         false => outcome_with_agent(status),
     }
-}
-
-/// Whether the runtime answers no call.
-pub fn is_runtime_away(reason: Reason) -> bool {
-    matches!(reason, Reason::RuntimeUnreachable | Reason::RuntimeSilent)
 }
 
 fn has_failing_call(status: &StatusReport) -> bool {

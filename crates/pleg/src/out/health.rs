@@ -149,6 +149,11 @@ impl Reason {
         matches!(self, Self::ContainerStuck | Self::RuntimeSilent)
     }
 
+    /// Whether the runtime answers no call at all.
+    pub const fn is_runtime_away(self) -> bool {
+        matches!(self, Self::RuntimeUnreachable | Self::RuntimeSilent)
+    }
+
     /// How severe it is, compared with the others.
     pub fn severity(self) -> u8 {
         self as u8

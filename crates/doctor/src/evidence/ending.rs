@@ -1,4 +1,4 @@
-//! Containers that are to end, and whose processes live on.
+//! Containers that are to end, but whose processes live on.
 
 use super::known;
 use super::owner::processes_of;
@@ -22,7 +22,7 @@ pub(crate) struct Ending<'a> {
 pub(crate) enum Asked {
     /// Its first process was killed.
     Killed,
-    /// Its first process has exited, and is not gone.
+    /// Its first process has exited, but is not gone.
     Exited,
     /// SIGTERM is pending for it.
     Terminated,
@@ -41,11 +41,11 @@ pub(crate) enum Held<'a> {
     Traced(u32),
     /// A thread waits uninterruptibly in this function of the kernel.
     InKernel(&'a str),
-    /// Nothing was found, and no signal is pending either.
+    /// No reason was found, and no signal is pending either.
     Nothing,
 }
 
-/// All of these containers. One that received its signal and can end is not among them.
+/// All containers that are to end and do not. One that received its signal and can end is not among them.
 pub(crate) fn endings(facts: &NodeFacts) -> Vec<Ending<'_>> {
     let tasks = known(&facts.probes.tasks).iter();
     let endings = tasks.filter_map(|task| ending(&facts.host, task));

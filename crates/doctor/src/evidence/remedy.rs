@@ -280,7 +280,7 @@ mod tests {
         finding(node).advice[0].clone().into_owned()
     }
 
-    /// Its remedy is what the first advice says.
+    /// The first finding, after an assertion that its remedy is what its first advice says.
     fn finding(node: Node) -> Finding {
         let finding = found(opinion(&node.facts(), Cause::ContainerLock)).remove(0);
         let command = match &finding.remedy {
@@ -473,7 +473,7 @@ mod tests {
             "{unread:#?}"
         );
         assert_eq!(unread.remedy, None);
-        // Another one is frozen, and version 2 needs none of this.
+        // Another cgroup is frozen; on version 2, none of this is needed.
         let end = Some(Remedy::EndRunc([200]));
         let other = waiting("freezer").frozen("/kubepods/c2", "other", "THAWED");
         assert_eq!(remedy(other), end);

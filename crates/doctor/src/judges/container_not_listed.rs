@@ -1,4 +1,4 @@
-//! Containers whose process runs and that the runtime does not list: it could not read its records of
+//! Containers whose process runs, but which the runtime does not list: it could not read its records of
 //! them when it was started. A kubelet regards them as ended.
 
 use causes::Cause;
@@ -13,7 +13,7 @@ use crate::evidence::{culprit, known};
 use crate::facts::NodeFacts;
 use crate::facts::tasks::Task;
 
-/// How many of them are named.
+/// How many of these containers are named.
 const MAX_NAMED: usize = 20;
 
 pub(super) fn judge(facts: &NodeFacts) -> Opinion {

@@ -53,7 +53,7 @@ fn of_one(facts: &NodeFacts, probe: &Probe, shim: Option<&Shim>) -> Finding {
     let probes = &facts.probes;
     let fault = shim.and_then(Shim::fault);
     let is_shim = matches!(fault, Some(ShimFault::Stopped | ShimFault::InKernel));
-    // An old runc may be slow for the same disk, or be of another container of the pod.
+    // An old runc may be slow because of the same disk, or belong to another container of the pod.
     let disk = runtime_waits_for_disk(facts).filter(|_| !is_shim);
     let is_of_other = match fault {
         Some(ShimFault::Runc(runc)) => {
@@ -100,7 +100,7 @@ fn of_one(facts: &NodeFacts, probe: &Probe, shim: Option<&Shim>) -> Finding {
     finding
 }
 
-/// If a list is slow that does not wait for that lock, both may be slow.
+/// If `ListPodSandbox`, which does not wait for that lock, takes this long, both lists may just be slow.
 const SLOW_LIST_SECONDS: f64 = 2.0;
 
 fn confidence(probes: &ProbeFacts) -> Confidence {

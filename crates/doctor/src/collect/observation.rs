@@ -54,7 +54,8 @@ impl OwnEngine {
             max_inspections: 1,
             calls_per_pod: 1,
             max_outstanding_calls: MAX_OUTSTANDING,
-            // Several calls that hang are stuck after twice this time, which must be within the limits.
+            // If several calls hang, they are stuck only after twice this time, which must fit into the
+            // time for observing.
             status_overdue: HANGS_AFTER,
             ..Config::default()
         };

@@ -181,7 +181,8 @@ pub(crate) fn blame(finding: &mut Finding, shim: &Shim, facts: &NodeFacts) {
     advise(finding, shim, facts, is_called);
 }
 
-/// Adds how to resume shims that are stopped, together with the runcs below them, and `why` at once.
+/// Adds how to resume these stopped shims, together with the stopped runcs below them. The text `why` is
+/// appended to the advice.
 pub(crate) fn resume_all(finding: &mut Finding, stopped: &[&Shim], why: &str) {
     let processes = stopped.iter().flat_map(|shim| {
         let runcs = shim.runc.iter().copied();

@@ -270,7 +270,7 @@ mod tests {
         assert_eq!(finding.culprit.pid, None);
         let advice = finding.advice.join("\n");
         assert!(!advice.contains("-KILL"), "{advice}");
-        // Each of these is evidence.
+        // Each of these is evidence against the shim.
         let update = locked().process(200, 99, "runc");
         for facts in [
             locked().in_state(99, 'T'),
@@ -326,7 +326,7 @@ mod tests {
         );
         assert!(finding.advice[0].contains("the disk sdb"), "{finding:?}");
         assert!(!finding.advice.join("\n").contains("-KILL"), "{finding:?}");
-        // With an old runc below the shim, it may be either.
+        // With an old runc below the shim, either the runc or the disk may be at fault.
         let mut either = facts.clone();
         if let Fact::Known { value, .. } = &mut either.host.processes {
             let mut runc = value[0].clone();

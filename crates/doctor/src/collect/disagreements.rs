@@ -110,8 +110,8 @@ impl Disagreements {
         self.first = Some(first.ok().and_then(Result::ok).ok_or(Unread));
     }
 
-    /// Notes which containers that were listed as ended have a process in `host`, which was read later. If
-    /// any has, waits for `EXIT_NOTICED_WITHIN` after the first comparison, so that the relist that the
+    /// Records which containers that were listed as ended have a process in `host`, which was read later.
+    /// If any has, waits for `EXIT_NOTICED_WITHIN` after the first comparison, so that the relist that the
     /// caller requests next is decisive: an agent may not begin one by itself for a long time.
     pub async fn note_living(&mut self, host: &HostFacts) {
         if let Some(Ok(First { found, at })) = &mut self.first {

@@ -20,24 +20,24 @@ pub(crate) struct Ending<'a> {
 /// What shows that a container is to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Asked {
-    /// Its first process was killed.
+    /// The first process was killed.
     Killed,
-    /// Its first process has exited, but is not gone.
+    /// The first process has exited, but is not gone.
     Exited,
-    /// SIGTERM is pending for it.
+    /// SIGTERM is pending for the first process.
     Terminated,
-    /// The runtime lists it as running, and its sandbox as not ready.
+    /// The runtime lists the container as running, and its sandbox as not ready.
     SandboxEnded,
-    /// The runtime lists it as ended.
+    /// The runtime lists the container as ended.
     ListedAsEnded,
 }
 
 /// What keeps a process from ending.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Held<'a> {
-    /// Its control group is frozen.
+    /// The control group of the process is frozen.
     Frozen(&'a FrozenCgroup),
-    /// A process with this PID traces it.
+    /// A process with this PID traces the process.
     Traced(u32),
     /// A thread waits uninterruptibly in this function of the kernel.
     InKernel(&'a str),

@@ -47,14 +47,14 @@ impl NodeFacts {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", tag = "state")]
 pub enum Fact<T> {
-    /// It is known.
+    /// The fact is known.
     Known {
         /// The value.
         value: T,
         /// Where it was read: a path, a call.
         source: String,
     },
-    /// It is not known.
+    /// The fact is not known.
     Missing {
         /// Why it is not known: a deadline, missing permission, the system's error.
         why: Missing,

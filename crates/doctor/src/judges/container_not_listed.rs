@@ -23,7 +23,7 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     Opinion::of(found, [lack_of_tasks(&facts.probes)])
 }
 
-/// One finding for all of them, because they have the same cause.
+/// One finding for all these containers, because they have the same cause.
 fn of(facts: &NodeFacts, unlisted: &[&Task]) -> Finding {
     let runtime = name_of_runtime(&facts.probes);
     let named: Vec<String> = unlisted.iter().map(|task| name_of_task(task)).collect();

@@ -26,11 +26,11 @@ pub(super) struct Restarts<'a> {
 
 /// What a service does at this moment.
 enum Now<'a> {
-    /// It runs.
+    /// The service runs.
     Runs(&'a Process),
-    /// It was started after the processes were read.
+    /// The service was started after the processes were read.
     Started(u32),
-    /// It has exited, and waits for its restart.
+    /// The service has exited, and waits for its restart.
     Waits,
 }
 

@@ -22,7 +22,8 @@ use crate::judges::disk_full;
 const NO_RESTART: &str = "do not restart the runtime until the container has been deleted, because it \
                           may not finish starting";
 
-/// One finding for each container; a stopped shim or conmon has a finding of its own.
+/// One finding for each container. Containers of a stopped shim or conmon are left out, because that is a
+/// separate finding.
 pub(super) fn judge(facts: &NodeFacts, shims: &[Shim]) -> Vec<Finding> {
     let cannot_write = disk_full::cannot_write(&facts.host);
     let is_served_by_stopped = |task: &Task| {

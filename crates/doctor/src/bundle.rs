@@ -22,8 +22,8 @@ const KIND: &str = "pleg-bundle";
 /// The version of the format. Fields may be added and removed within a version: a reader
 /// ignores unknown fields and tolerates absent ones. [`older`] converts older versions.
 ///
-/// In version 1, the reason why a call failed or a fact is missing was a sentence; in version 2
-/// it is a type.
+/// In version 1, the reason why a call failed or a fact is missing was a sentence; since version 2, it is
+/// structured.
 const VERSION: u32 = 2;
 
 /// The maximum size of a bundle before compression, both for writing and for reading. The facts of any node
@@ -63,19 +63,19 @@ pub enum BundleError {
     /// The file could not be read.
     #[error("the file cannot be read")]
     Unreadable(#[source] io::Error),
-    /// It is too large.
+    /// The file is too large.
     #[error("it is larger than 32 MiB, the maximum size of a bundle")]
     TooLong,
-    /// It is not a bundle.
+    /// The file is not a bundle.
     #[error("it is not a bundle of `pleg doctor`")]
     Other,
-    /// It was written by a later version.
+    /// A later version of pleg wrote the file.
     #[error(
         "it was written by a newer pleg, in version {0} of the format; this pleg reads \
              versions 1 to {VERSION}"
     )]
     Newer(u32),
-    /// It cannot be parsed.
+    /// The file is a bundle, but cannot be parsed.
     #[error("it is damaged: {}", shortened(.0))]
     Damaged(serde_json::Error),
 }
@@ -100,7 +100,7 @@ pub enum NoPlace {
     /// The path is not a file name.
     #[error("it is not a file name; standard output is not supported")]
     NoFile,
-    /// There is something else than a regular file, which a bundle would replace.
+    /// Something other than a regular file is at the path, and a bundle would replace it.
     #[error("it is {0}; only a regular file is replaced")]
     Other(&'static str),
     /// A file cannot be created there.
@@ -137,7 +137,7 @@ pub fn folder_of(path: &Path) -> &Path {
 /// Writes a bundle to `path`, completely or not at all, readable by its owner only; compressed
 /// with gzip if the name ends in `.gz`.
 pub fn write(path: &Path, facts: &NodeFacts) -> io::Result<()> {
-    // The file is created with mode 0600, and set to it again for file systems that differ.
+    // The file was created with mode 0600. The mode is set again for file systems that did not apply it.
     let mut file = tempfile::NamedTempFile::new_in(folder_of(path))?;
     file.as_file()
         .set_permissions(Permissions::from_mode(0o600))?;
@@ -171,7 +171,7 @@ pub fn write_to(into: impl Write, facts: &NodeFacts) -> io::Result<()> {
     bounded.flush()
 }
 
-/// Fails before it writes more than can be read again.
+/// A writer that fails before it has written more than [`read`] accepts.
 struct Bounded<W> {
     into: W,
     left: u64,
@@ -193,7 +193,7 @@ impl<W: Write> Write for Bounded<W> {
     }
 }
 
-/// Whether a file is a bundle, by its first bytes.
+/// Whether a file is a bundle, judging by its first bytes.
 pub fn is_bundle(path: &Path) -> bool {
     // Opening a pipe would take its data from its reader.
     if !path.is_file() {

@@ -30,10 +30,10 @@ pub struct Diagnosis {
     pub findings: Vec<Finding>,
     /// Causes that could not be judged, and why.
     pub not_checked: Vec<NotChecked>,
-    /// Only some of the causes were judged.
+    /// Whether only some of the causes were judged.
     #[serde(skip)]
     pub is_partial: bool,
-    /// What could not be read for lack of a right.
+    /// What could not be read for lack of permission.
     pub not_permitted: Vec<NotPermitted>,
     /// How long systemd can go on sending messages on the system bus
     /// (`systemd-cookie-overflow`).
@@ -45,7 +45,7 @@ pub struct Diagnosis {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum NodeVerdict {
-    /// No problem was found, or only what is suspected with low confidence.
+    /// No problem was found, or problems are only suspected, with low confidence.
     Ok,
     /// A problem was found.
     Problem,
@@ -69,9 +69,9 @@ impl NodeVerdict {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NotChecked {
-    /// Which.
+    /// The cause.
     pub cause: Cause,
-    /// Why.
+    /// Why the cause could not be judged.
     pub why: String,
 }
 
@@ -102,12 +102,12 @@ pub fn diagnose(facts: &NodeFacts, wanted: impl Fn(Cause) -> bool) -> Diagnosis 
         leave_out::fixes(finding, facts);
         finding.redact();
     }
-    // Problems first, then suspicions, then those of low confidence; within each, root causes first, which is
-    // the order of the judges.
+    // Problems first, then suspicions, then those of low confidence; within each group, root causes first,
+    // which is the order of the judges.
     findings.sort_by_key(|finding| {
         std::cmp::Reverse((finding.verdict, finding.confidence > Confidence::Low))
     });
-    // A user with access to an agent only sees its reports, which contain nothing about the network.
+    // A user who has access only to an agent sees its reports, which contain nothing about the network.
     let essential = match facts.probes.agent {
         None => &ESSENTIAL[..],
         Some(_) => &ESSENTIAL[..2],
@@ -141,8 +141,8 @@ pub fn diagnose(facts: &NodeFacts, wanted: impl Fn(Cause) -> bool) -> Diagnosis 
 }
 
 impl Diagnosis {
-    /// Adds what earlier diagnoses of this node have found and this one has not, from the history:
-    /// it is past. The verdict is on the node as it is now.
+    /// Adds the findings of earlier diagnoses, from the history, that this diagnosis does not contain: they
+    /// are past. The verdict does not change, because it is about the node as it is now.
     pub fn add_past(&mut self, earlier: Vec<Finding>) {
         let is_found = |it: &Finding| self.findings.iter().any(|now| now.is_same_fault(it));
         let past = earlier.into_iter().filter(|it| !is_found(it));
@@ -153,15 +153,15 @@ impl Diagnosis {
         self.findings.extend(past);
     }
 
-    /// What is found now, without what is past.
+    /// The findings that hold now, without past ones.
     pub fn current(&self) -> &[Finding] {
         let current = self.findings.iter().take_while(|it| !it.past).count();
         &self.findings[..current]
     }
 }
 
-/// Without an opinion on these a node is not called healthy: whether the runtime answers, whether a kubelet
-/// runs, and whether the pod network is ready.
+/// A node is not called healthy without an opinion on these causes: whether the runtime answers, whether a
+/// kubelet runs, and whether the pod network is ready.
 const ESSENTIAL: [Cause; 3] = [
     Cause::RuntimeUnresponsive,
     Cause::KubeletNotRunning,
@@ -280,7 +280,7 @@ mod tests {
         assert_ne!(other.summary, expected);
     }
 
-    /// The runtime is lost each time that the agent makes another call.
+    /// The agent loses the connection to the runtime each time it makes another call.
     #[test]
     fn an_agent_that_cannot_reach_the_runtime_is_not_overruled_if_the_runtime_responds() {
         let mut facts = node("containerd", "1.7.24").facts();
@@ -350,7 +350,7 @@ mod tests {
         let alone = diagnose(&facts, |cause| cause == Cause::RuncInitFrozen);
         assert_eq!(alone.verdict, NodeVerdict::Ok);
         assert!(alone.summary.starts_with("suspected with low confidence"));
-        // What keeps a node from being called healthy still does.
+        // Whatever else keeps a node from being called healthy still does.
         facts.probes.unasked = 3;
         assert_eq!(diagnose(&facts, |_| true).verdict, NodeVerdict::Unknown);
         // A suspicion with more confidence is listed first.

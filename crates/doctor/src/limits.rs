@@ -15,18 +15,19 @@ const fn seconds(seconds: u64) -> Duration {
 /// A stuck call that is outstanding for this long hangs: the engine has the same limit.
 pub(crate) const HANGS_AFTER: Duration = OVERDUE_AT_LATEST;
 
-/// The same for a status call to CRI-O. If a container's process has ended and its conmon has not written an
-/// exit file, CRI-O waits 3.7 s for the file before each answer (`UpdateContainerStatus` in
-/// `internal/oci/runtime_oci.go`).
+/// A stuck status call to CRI-O hangs once it is outstanding for this long. If a container's process has
+/// ended and its conmon has not written an exit file, CRI-O waits 3.7 s for the file before each answer
+/// (`UpdateContainerStatus` in `internal/oci/runtime_oci.go`).
 pub(crate) const CRIO_STATUS_HANGS_AFTER: Duration = seconds(5);
 
-/// The same for the lists if both are stuck: lists may take long on this node.
+/// If both lists are stuck, they hang once they are outstanding for this long: lists may take long on this
+/// node.
 pub(crate) const BOTH_LISTS_HANG_AFTER: Duration = seconds(9);
 
 /// How long the runtime is observed if the report does not become complete.
 pub(crate) const OBSERVING: Duration = seconds(10);
 
-/// How long it is observed further if a report that was complete no longer is.
+/// How much longer the runtime is observed if a report that was complete no longer is.
 pub(crate) const OBSERVING_AGAIN: Duration = seconds(6);
 
 /// How long a runtime may be unreachable during a restart.
@@ -57,14 +58,15 @@ pub(crate) const EXIT_FILE_AWAITED_SECONDS: f64 = 3.0;
 /// How long reading the runtime's state directories and its goroutines may take.
 pub(crate) const STATE_DIRECTORIES: Duration = seconds(8);
 
-/// The time that is reserved for these reads, however long the runtime is observed.
+/// The time that is reserved for reading the runtime's state directories and its goroutines, however long
+/// the runtime is observed.
 pub(crate) const RESERVED_FOR_READING: Duration = seconds(4);
 
 /// How long reading the first processes of containers may take.
 pub(crate) const FIRST_PROCESSES: Duration = seconds(1);
 
-/// How long a connection to a socket may take, from which the listening process is known. The kernel
-/// establishes it, even if the process does not accept it.
+/// How long connecting to a socket may take, which shows the process that listens on it. The kernel
+/// establishes the connection, even if the process does not accept it.
 pub(crate) const LISTENER: Duration = seconds(1);
 
 /// How long a runtime may take to write its goroutines.
@@ -100,10 +102,10 @@ pub(crate) const LEASE_OVERDUE_SECONDS: u64 = 60;
 
 // Logs.
 
-/// The period of which logs are read by default.
+/// How far back logs are read by default.
 pub const LOGS_OF: Duration = seconds(15 * 60);
 
-/// How long a helper may take to read one log. It ends journalctl after `JOURNAL`.
+/// How long a helper may take to read one log. The helper ends journalctl after `JOURNAL`.
 pub(crate) const LOG: Duration = seconds(5);
 
 /// How long journalctl may run.
@@ -118,7 +120,7 @@ pub(crate) const LOG_TAIL_BYTES: u64 = 4 << 20;
 /// How many lines of a log are kept, so that a bundle stays small.
 pub(crate) const MAX_LOG_LINES: usize = 2000;
 
-/// The length to which lines are cut. What rules search for is in this part.
+/// The length to which log lines are cut. What rules search for is in this part.
 pub(crate) const MAX_LOG_LINE_CHARS: usize = 2000;
 
 /// A problem that no log line has reported for this long may be over.
@@ -147,8 +149,8 @@ pub(crate) const MAX_ROUND_SECONDS: f64 = 720.0;
 /// A service that has run for this many average rounds is no longer in the loop.
 pub(crate) const ROUNDS_TO_RECOVER: f64 = 3.0;
 
-/// A kubelet with shorter rounds exits by itself: node-problem-detector does not restart a kubelet in the first
-/// two minutes after its start, nor GKE's monitor in the first.
+/// A kubelet with shorter rounds exits by itself: node-problem-detector does not restart a kubelet in the
+/// first two minutes after its start, and GKE's monitor does not in the first minute.
 pub(crate) const MAX_ROUND_OF_EXITS_SECONDS: f64 = 60.0;
 
 /// The share of the machine's memory above which a daemon uses too much. GKE reserves a quarter of the first

@@ -20,7 +20,7 @@ pub(super) fn converted(mut bundle: Value) -> Value {
     bundle
 }
 
-/// Every `{"state": "missing", "why": "a sentence"}`, at any depth.
+/// Converts the reason in every `{"state": "missing", "why": "a sentence"}`, at any depth.
 fn missing_facts(value: &mut Value) {
     match value {
         Value::Array(items) => items.iter_mut().for_each(missing_facts),
@@ -81,7 +81,7 @@ fn calls(probes: &mut Value) {
         };
         call["end"] = end;
     }
-    // Costs contain only the answered calls.
+    // The costs count only the answered calls.
     let answered = |kind: &Value| {
         let costs = probes.get("costs").and_then(Value::as_array);
         let mut costs = costs.into_iter().flatten();
@@ -98,8 +98,8 @@ fn calls(probes: &mut Value) {
     }
 }
 
-/// The error that a sentence describes: it begins with words of pleg, followed by the message of the system or
-/// of the runtime. In version 1, `refused` meant that there was no connection.
+/// The error that a sentence describes. The sentence begins with pleg's own words, followed by the message
+/// of the system or of the runtime. In version 1, `refused` meant that there was no connection.
 fn call_error(sentence: &str, is_unreachable: bool) -> CallError {
     if is_unreachable {
         let front = "the runtime cannot be reached: ";
@@ -129,8 +129,8 @@ fn call_error(sentence: &str, is_unreachable: bool) -> CallError {
     }
 }
 
-/// Version 1 contained the agent's health without a reason, which follows from its failure and from the calls
-/// that were outstanding.
+/// Adds the reason of the agent's health, which version 1 did not contain. It follows from the failure that
+/// the agent reported and from the calls that were outstanding.
 fn add_reason_of_agent(probes: &mut Value) {
     let hangs = |is_list: bool| {
         let mut calls = probes["calls"].as_array().into_iter().flatten();

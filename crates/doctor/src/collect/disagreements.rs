@@ -6,7 +6,8 @@
 //!   listed as ended, but its process runs           its shim was killed without ending it
 //! ```
 //!
-//! When a container starts or ends, they disagree for a moment. So they are compared twice, some seconds apart.
+//! When a container starts or ends, the two disagree for a moment. So they are compared twice, some seconds
+//! apart.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,13 +24,13 @@ use crate::evidence::owner::oldest_processes;
 use crate::facts::HostFacts;
 use crate::limits::{EXIT_NOTICED_WITHIN, FIRST_PROCESSES};
 
-/// The search for such containers.
+/// The search for containers about which the runtime and the kernel disagree.
 pub(super) struct Disagreements {
     folder: TaskFolder,
     first: Option<Result<First, Unread>>,
 }
 
-/// The first processes could not be read in time.
+/// The first processes of the containers could not be read in time.
 #[derive(Clone, Copy, Debug)]
 struct Unread;
 
@@ -39,7 +40,7 @@ struct First {
     at: Instant,
 }
 
-/// The containers that it found.
+/// The containers that the first comparison found.
 #[derive(Default)]
 struct Found {
     /// Containers that were listed as running and whose process had exited, with its PID if that is recorded.
@@ -48,7 +49,7 @@ struct Found {
     unlisted: BTreeSet<Id>,
     /// Containers that were listed as ended.
     ended: BTreeSet<Id>,
-    /// Those of them that had a running process later, and that process.
+    /// Containers that were listed as ended and had a running process later, with the PID of that process.
     though_alive: BTreeMap<Id, u32>,
 }
 
@@ -59,7 +60,7 @@ pub(super) struct Disagreeing {
     pub though_dead: BTreeSet<Id>,
     /// Containers that are not listed, but whose process runs.
     pub unlisted: BTreeSet<Id>,
-    /// Containers that are listed as ended, but of which this process runs.
+    /// Containers that are listed as ended although a process of theirs runs, with its PID.
     pub though_alive: BTreeMap<Id, u32>,
 }
 
@@ -109,8 +110,9 @@ impl Disagreements {
         self.first = Some(first.ok().and_then(Result::ok).ok_or(Unread));
     }
 
-    /// Notes which containers that were listed as ended have a process in `host`, which was read later. If any
-    /// has, waits until the next pass over all pods decides: an agent may not begin one by itself for long.
+    /// Records which containers that were listed as ended have a process in `host`, which was read later.
+    /// If any has, waits for `EXIT_NOTICED_WITHIN` after the first comparison, so that the relist that the
+    /// caller requests next is decisive: an agent may not begin one by itself for a long time.
     pub async fn note_living(&mut self, host: &HostFacts) {
         if let Some(Ok(First { found, at })) = &mut self.first {
             found.though_alive = oldest_processes(host);
@@ -173,7 +175,7 @@ impl Disagreements {
 }
 
 impl First {
-    /// The containers about which the engine still reports something else than the kernel did.
+    /// The containers about which the engine still reports something other than the kernel showed.
     fn still(&self, observed: &Observed) -> Disagreeing {
         let (running, known, ended) = (running(observed), known(observed), ended(observed));
         let though_dead = self.found.though_dead.keys();
@@ -192,8 +194,9 @@ impl First {
         }
     }
 
-    /// Whether all pods were observed after a healthy runtime would have noticed, or an agent that watches
-    /// processes reports each of these containers: if a status call hangs, the last pass may be long ago.
+    /// Whether all pods were observed after a healthy runtime would have noticed the change, or an agent
+    /// that watches processes reports each of these containers. The agent's report suffices because, while
+    /// a status call hangs, the last pass may be long ago.
     fn is_decided(&self, still: &Disagreeing, observed: &Observed) -> bool {
         let failing = observed.status.failing.iter();
         let known = failing.filter(|it| it.contradicted && still.though_dead.contains(&it.id));
@@ -249,7 +252,7 @@ mod tests {
         let folder = TaskFolder::of(&run.join("containerd/containerd.sock"), &run, &proc);
         let init = run.join("containerd/io.containerd.runtime.v2.task/k8s.io/c1/init.pid");
         std::fs::create_dir_all(init.parent().unwrap()).unwrap();
-        // A read of a pipe returns once it is written to.
+        // A read of a pipe blocks until something is written to the pipe.
         let mode = rustix::fs::Mode::from_raw_mode(0o600);
         let pipe = rustix::fs::FileType::Fifo;
         rustix::fs::mknodat(rustix::fs::CWD, &init, pipe, mode, 0).unwrap();

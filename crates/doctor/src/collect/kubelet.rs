@@ -10,7 +10,7 @@ use crate::facts::kubelet::KubeletHealth;
 use crate::facts::{Fact, Missing};
 use crate::limits::HEALTHZ;
 
-/// The list of checks takes a few hundred bytes.
+/// How much of the response is read. The list of checks takes a few hundred bytes.
 const MAX_RESPONSE_BYTES: u64 = 64 << 10;
 
 /// Requests the health of the kubelet at `address`.

@@ -44,8 +44,8 @@ pub struct OwnEngine {
 }
 
 impl OwnEngine {
-    /// Starts one. It inspects one pod after the other, with one call after the other, as a kubelet does, so
-    /// that the measured costs are those of a kubelet.
+    /// Starts an engine. It inspects one pod after the other, with one call after the other, as a kubelet
+    /// does, so that the measured costs are those of a kubelet.
     pub fn start(endpoint: &Endpoint, environment: Environment) -> (Self, Arc<GrpcRuntime>) {
         let runtime = Arc::new(GrpcRuntime::new(endpoint, MAX_MESSAGE_SIZE));
         let config = Config {
@@ -54,7 +54,8 @@ impl OwnEngine {
             max_inspections: 1,
             calls_per_pod: 1,
             max_outstanding_calls: MAX_OUTSTANDING,
-            // Several calls that hang are stuck after twice this time, which must be within the limits.
+            // If several calls hang, they are stuck only after twice this time, which must fit into the
+            // time for observing.
             status_overdue: HANGS_AFTER,
             ..Config::default()
         };
@@ -75,7 +76,8 @@ impl Source for OwnEngine {
     async fn report(&self) -> Option<Observed> {
         let status = self.pleg.status().await.ok()?;
         let entries = self.pleg.cache().all().into_iter();
-        // A pod is not observed until its status contains all that is listed, if containers are listed.
+        // If containers are listed, a pod is observed only once its status contains everything that is
+        // listed of it.
         let mut costs = status.costs.iter();
         let is_listed = costs.any(|cost| cost.call == Rpc::ListContainers && cost.count > 0);
         let is_observed = |entry: &Entry| !is_listed || entry.complete_as_of.is_some();
@@ -98,14 +100,14 @@ impl Source for OwnEngine {
 /// An observation in progress.
 pub(super) struct Observation<S> {
     pub source: S,
-    /// Since when the runtime is unreachable, if it is.
+    /// When the runtime became unreachable, if it is unreachable now.
     unreachable: Option<Instant>,
-    /// When the observation ends although it is not complete.
+    /// The deadline: when the observation ends even if it is not complete.
     limit: Instant,
-    /// The latest time of `limit`.
+    /// The latest time to which `limit` may be moved.
     latest: Instant,
     was_complete: bool,
-    /// Whether the time has been restarted.
+    /// Whether `limit` was moved after the runtime had been unreachable, which happens at most once.
     is_restarted: bool,
 }
 
@@ -139,7 +141,7 @@ impl<S: Source> Observation<S> {
         }
     }
 
-    /// Allows more time, because a report that was complete may no longer be.
+    /// Allows more time if the last report was complete, because the next one may not be.
     pub fn prolong(&mut self) {
         if self.was_complete {
             self.limit = self.latest.min(Instant::now() + OBSERVING_AGAIN);
@@ -149,7 +151,8 @@ impl<S: Source> Observation<S> {
     /// Whether the report is complete, or the runtime stays unreachable.
     fn is_settled(&mut self, observed: &Observed) -> bool {
         let Some(why) = observed.unreachable() else {
-            // Earlier reports are about a previous runtime process, so the time is restarted once.
+            // Earlier reports are about a previous runtime process, so the time for observing is restarted
+            // once.
             if self.unreachable.take().is_some() && !self.is_restarted {
                 self.is_restarted = true;
                 self.limit = self.latest.min(Instant::now() + OBSERVING);

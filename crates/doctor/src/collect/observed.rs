@@ -21,14 +21,14 @@ const LISTS: [Rpc; 2] = [Rpc::ListPodSandbox, Rpc::ListContainers];
 /// An engine's report.
 #[derive(Clone, Debug)]
 pub struct Observed {
-    /// What it reports about the runtime.
+    /// What the engine reports about the runtime.
     pub status: StatusReport,
-    /// The pods that it knows.
+    /// The pods that the engine knows.
     pub pods: Vec<PodReport>,
 }
 
 impl Observed {
-    /// The outstanding calls. The event stream does not end, so it is never overdue.
+    /// The outstanding calls, without the event stream, which never ends and so is never overdue.
     pub(super) fn outstanding(&self) -> impl Iterator<Item = &InFlight> {
         let calls = self.status.in_flight.iter();
         calls.filter(|call| CALLS.contains(&call.call))
@@ -92,7 +92,8 @@ impl Observed {
         }
     }
 
-    /// Whether the connection was lost while calls were outstanding, and these were not repeated since.
+    /// Whether the connection was lost while calls were outstanding, and these calls have not been repeated
+    /// since.
     pub(super) fn has_lost_connection(&self) -> bool {
         let mut costs = self.status.costs.iter();
         let is_lost = |error: &CallError| matches!(error, CallError::Unavailable(_));
@@ -127,7 +128,7 @@ impl Observed {
         is_older(call, SUSPECT_AFTER) && !self.hangs(call)
     }
 
-    /// How many pods were neither observed nor are reported with a call that hangs or fails.
+    /// How many pods were neither observed nor reported with a call that hangs or fails.
     pub(super) fn unobserved(&self) -> usize {
         let known = self.pods.iter();
         let observed = known.filter(|pod| pod.as_of.is_some() || pod.error.is_some());
@@ -153,7 +154,7 @@ impl Observed {
             && !self.outstanding().any(|call| self.is_undecided(call))
     }
 
-    /// Whether the engine has decided that the connection is lost each time a call is made.
+    /// Whether the engine has decided that the connection is lost each time this call is made.
     fn is_withheld(&self, suspect: &SuspectCall) -> bool {
         let mut failing = self.status.failing.iter();
         failing.any(|it| it.withheld && it.call == suspect.call && it.id == suspect.id)

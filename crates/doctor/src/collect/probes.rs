@@ -29,7 +29,7 @@ use crate::facts::tasks::Task;
 use crate::facts::{Fact, HostFacts, Missing};
 use crate::limits::{RESERVED_FOR_READING, STATE_DIRECTORIES};
 
-/// The runtime to observe, and where its surroundings are.
+/// The runtime to observe, and where further facts about it are read.
 pub struct Target {
     /// The runtime's socket.
     pub endpoint: Endpoint,
@@ -41,7 +41,7 @@ pub struct Target {
     pub kubelet: SocketAddr,
     /// Makes the runtime write its goroutines, if a signal may be sent to it.
     pub dump_goroutines: Option<DumpGoroutines>,
-    /// When everything must have been collected.
+    /// The deadline for collecting everything.
     pub until: Instant,
 }
 
@@ -142,8 +142,8 @@ impl<S: Source> Probing<S> {
         settled.await
     }
 
-    /// Returns the facts, after the `host` was read; `None` if the agent has stopped. The runtime is observed
-    /// again before, because no process should be killed for a fault that has ended meanwhile.
+    /// Returns the facts, once the `host` has been read; `None` if the agent has stopped. The runtime is
+    /// observed again first, because no process should be killed for a fault that has ended meanwhile.
     pub async fn finish(mut self, host: &HostFacts) -> Option<ProbeFacts> {
         self.disagreements.note_living(host).await;
         self.observation.prolong();
@@ -201,7 +201,8 @@ impl<S: Source> Probing<S> {
             let tasks = Fact::missing(&why, "the runtime's state directory");
             (tasks, Fact::missing(why, "SIGUSR1"))
         });
-        // The outstanding calls end here, so that the goroutines above include them.
+        // The outstanding calls are ended only here, so that the goroutines that were read above include
+        // them.
         drop(observation);
         if let Some(tasks) = facts.tasks.value() {
             add_names(&mut facts.calls, tasks);

@@ -21,18 +21,19 @@ mod rows;
 
 use rows::rows;
 
-/// The mean of fewer calls that were made alone would be dominated by one outlier.
+/// How many calls must have been made alone for their mean to be used: one outlier would dominate the mean
+/// of fewer.
 const MIN_FOR_MEAN: usize = 10;
 
 /// How many failed calls are kept.
 const MAX_FAILED: usize = 200;
 
-/// What an engine reports, and what was found out besides.
+/// What an engine reports, and what else was found out.
 pub(super) struct Report<'a> {
     pub observed: &'a Observed,
     pub names: &'a BTreeMap<Id, Named>,
-    /// The containers about which the kernel disagrees. They are facts of tasks, so a status call that fails
-    /// for one of them is left out.
+    /// The containers about which the runtime and the kernel disagree. They are reported with the tasks, so
+    /// a status call that fails for one of them is left out.
     pub disagreeing: &'a Disagreeing,
     /// The status calls that were overdue before they were answered, with the seconds that they took.
     pub slow: Vec<((Rpc, Id), f64)>,
@@ -76,7 +77,7 @@ impl Report<'_> {
         }
     }
 
-    /// How `Version` ended, which engines call while nothing else is answered.
+    /// How `Version` ended, or how it would end according to the other calls.
     fn version(&self) -> Option<Probe> {
         let call = Rpc::Version;
         // There is a connection, although the last relist may have failed for lack of one.
@@ -88,7 +89,7 @@ impl Report<'_> {
             let why = bounded_error(CallError::Unavailable(why.clone()));
             return Some(self.probe(call, End::Failed(why), 0.0));
         }
-        // An engine calls it once, possibly long ago, and again only if something is overdue.
+        // An engine calls `Version` once, possibly long ago, and again only if something is overdue.
         let is_anything_answered = self.since_an_answer() < f64::INFINITY;
         let answered = || is_anything_answered.then(|| self.probe(call, End::Answered, 0.0));
         self.of_node(call).or_else(answered)
@@ -101,7 +102,8 @@ impl Report<'_> {
         ago.fold(f64::INFINITY, f64::min)
     }
 
-    /// A call for the whole node, which hangs, or the newest one of its kind that has ended.
+    /// The call of this kind for the whole node: the outstanding one if it hangs, or else the newest one
+    /// that has ended.
     fn of_node(&self, call: Rpc) -> Option<Probe> {
         let outstanding = self.observed.node_call(call);
         if let Some(hung) = outstanding.filter(|call| self.observed.hangs(call)) {
@@ -122,7 +124,7 @@ impl Report<'_> {
         })
     }
 
-    /// Whether other calls are answered, if `Version` hangs.
+    /// Whether other calls are answered while `Version` hangs.
     fn besides(&self, version: Option<&Probe>) -> OtherCalls {
         let Some(version) = version.filter(|version| version.end == End::Hung) else {
             return OtherCalls::Unknown;
@@ -172,7 +174,7 @@ impl Report<'_> {
         let failing = self.observed.status.failing.iter();
         failing
             .filter(|it| !it.whole_pod && !it.withheld && it.pod.is_some())
-            // No call fails for these.
+            // A container that is unlisted or contradicted is reported although no call fails for it.
             .filter(|it| !it.unlisted && !it.contradicted)
             .filter(|it| !self.disagreeing.contains(&it.id))
     }
@@ -249,8 +251,8 @@ fn cost(cost: &CallCost) -> Option<Cost> {
         p90: cost.p90,
         p99: cost.p99,
         max: cost.max,
-        // Calls that are made at the same time as others are not faster. If they appear to be, there was an
-        // outlier.
+        // Calls that are made at the same time as others are not faster than those made alone. If they
+        // appear to be, one of those made alone was an outlier.
         alone: cost.alone_mean.map(|alone| match cost.alone {
             ..MIN_FOR_MEAN => alone.min(cost.mean),
             _ => alone,
@@ -269,7 +271,7 @@ fn agents_word(status: &StatusReport) -> AgentsWord {
     }
 }
 
-/// The guard in the process of an agent, if there is one.
+/// What the agent reports about its guard, if it has one.
 fn guard(status: &StatusReport) -> Option<GuardFacts> {
     let guard = &status.guard;
     let view = &status.kubelet_view;

@@ -21,15 +21,15 @@ const STATISTICS_HANG_AFTER: Duration = Duration::from_secs(6);
 struct SingleCall<T> {
     rpc: Rpc,
     call: JoinHandle<(Result<T, CallError>, f64)>,
-    /// When it was requested.
+    /// When the call was requested.
     since: Instant,
-    /// When it was sent.
+    /// When the call was sent.
     sent: Arc<OnceLock<Instant>>,
     hangs_after: Duration,
 }
 
 impl<T: Send + 'static> SingleCall<T> {
-    /// Makes it, after a call of `Version` unless the version of CRI is known.
+    /// Makes the call. If the version of CRI is not known, `Version` is called first.
     fn make<F: Future<Output = Result<T, CallError>> + Send>(
         rpc: Rpc,
         hangs_after: Duration,
@@ -56,13 +56,13 @@ impl<T: Send + 'static> SingleCall<T> {
         }
     }
 
-    /// Whether it has ended or hangs.
+    /// Whether the call has ended or hangs.
     fn is_decided(&self) -> bool {
         let since = self.sent.get().unwrap_or(&self.since);
         self.call.is_finished() || since.elapsed() >= self.hangs_after
     }
 
-    /// How it ended, if that is evidence about the runtime, and the answer.
+    /// How the call ended, if that is evidence about the runtime, and the answer.
     async fn end(self) -> (Option<Probe>, Option<T>) {
         let probe = |end, seconds| Some(Probe::new(self.rpc, end, seconds));
         if !self.call.is_finished() {
@@ -76,21 +76,21 @@ impl<T: Send + 'static> SingleCall<T> {
         }
         match self.call.await {
             Ok((Ok(answer), seconds)) => (probe(End::Answered, seconds), Some(answer)),
-            // The engine reports that there is no connection.
+            // The engine already reports that there is no connection.
             Ok((Err(CallError::Unavailable(_)), _)) | Err(_) => (None, None),
             Ok((Err(error), seconds)) => (probe(End::Failed(bounded_error(error)), seconds), None),
         }
     }
 }
 
-/// All of these calls.
+/// The call of `Status`, and those for statistics.
 pub(super) struct SingleCalls {
     status: SingleCall<Conditions>,
     statistics: Vec<SingleCall<()>>,
 }
 
 impl SingleCalls {
-    /// Makes them; those for statistics only if `with_statistics`.
+    /// Makes the calls; those for statistics only if `with_statistics`.
     pub fn make(runtime: &Arc<GrpcRuntime>, is_version_known: bool, with_statistics: bool) -> Self {
         let statistics = STATISTICS
             .into_iter()
@@ -116,15 +116,15 @@ impl SingleCalls {
         }
     }
 
-    /// Whether each has ended or hangs. While other calls hang or fail, `has_trouble`, the statistics do not
-    /// matter.
+    /// Whether each call has ended or hangs. If other calls hang or fail (`has_trouble`), the statistics do
+    /// not matter.
     pub fn are_decided(&self, has_trouble: bool) -> bool {
         let mut statistics = self.statistics.iter();
         self.status.is_decided() && (has_trouble || statistics.all(SingleCall::is_decided))
     }
 
-    /// How they ended, and what the runtime reports about itself. Calls that the runtime does not implement
-    /// are left out: statistics are optional.
+    /// How the calls ended, and what the runtime reports about itself. Calls that the runtime does not
+    /// implement are left out: statistics are optional.
     pub async fn end(self) -> (Vec<Probe>, Option<Conditions>) {
         let (status, conditions) = self.status.end().await;
         let mut probes = Vec::from_iter(status);

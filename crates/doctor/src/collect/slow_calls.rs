@@ -13,7 +13,7 @@ use crate::limits::SLOW_CALL_SECONDS;
 pub(super) struct SlowCalls(BTreeMap<(Rpc, Id), f64>);
 
 impl SlowCalls {
-    /// Notes the outstanding calls that are slow already.
+    /// Records the outstanding calls that are already slow.
     pub fn note(&mut self, observed: &Observed) {
         for call in observed.outstanding() {
             if let Some(id) = call.id.clone()
@@ -25,7 +25,7 @@ impl SlowCalls {
         }
     }
 
-    /// The noted calls that are no longer outstanding, with the seconds that they took.
+    /// The recorded calls that are no longer outstanding, with the seconds that they took.
     pub fn answered(mut self, observed: &Observed) -> Vec<((Rpc, Id), f64)> {
         for call in observed.outstanding() {
             if let Some(id) = call.id.clone() {

@@ -1,5 +1,5 @@
-//! The goroutines of a runtime, which it writes on SIGUSR1. No other step affects another process. The
-//! caller supplies the function that sends the signal, if the operator allows it.
+//! The goroutines of a runtime, which it writes on SIGUSR1. This is the only step that affects another
+//! process. The caller supplies the function that sends the signal, if the operator allows it.
 
 use std::fs;
 use std::io;

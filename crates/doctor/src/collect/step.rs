@@ -14,7 +14,7 @@ pub(super) struct Step<T> {
 }
 
 impl<T: Send + 'static> Step<T> {
-    /// Starts it.
+    /// Starts `work` in a thread.
     pub(super) fn start(limit: Duration, work: impl FnOnce() -> T + Send + 'static) -> Self {
         let (sender, result) = channel();
         // If the thread cannot be started, the sender is dropped.
@@ -28,8 +28,8 @@ impl<T: Send + 'static> Step<T> {
         }
     }
 
-    /// Waits for its result until the deadline, which counts from its start. A step whose thread failed
-    /// counts as overdue.
+    /// Waits for the result until the deadline, which is `limit` after the start. A step whose thread
+    /// failed counts as overdue.
     pub(super) fn finish(self) -> Result<T, Missing> {
         let left = self.limit.saturating_sub(self.start.elapsed());
         let result = self.result.recv_timeout(left);

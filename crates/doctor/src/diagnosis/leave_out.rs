@@ -1,5 +1,5 @@
-//! What is left out of findings: consequences that another one reports, and advice that does not apply to
-//! this node.
+//! What is left out: findings whose culprit another finding reports, and advice that does not apply to this
+//! node.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -11,9 +11,10 @@ use causes::{Advice, Cause, Only};
 use crate::facts::probes::ProbeFacts;
 use crate::facts::{HostFacts, NodeFacts};
 
-/// Leaves out shims and runcs that another finding reports together with the calls that they block: the
-/// process itself, the shim that waits for it, or the process that it waits for. A finding about statistics
-/// does not count, because it does not explain the command that hangs.
+/// Leaves out a finding about a shim or a runc if another finding names that process, together with the
+/// calls that it blocks. A finding about a runc is also left out if another one names the shim that waits
+/// for the runc, or a process that the runc waits for. For a runc, a finding about statistics does not
+/// count, because it does not explain the command that hangs.
 pub(super) fn processes_that_are_named(findings: &mut Vec<Finding>, host: &HostFacts) {
     fn named_by(findings: &[Finding], causes: &[Cause]) -> BTreeSet<u32> {
         let others = findings.iter().filter(|it| !causes.contains(&it.cause));
@@ -27,7 +28,8 @@ pub(super) fn processes_that_are_named(findings: &mut Vec<Finding>, host: &HostF
     let named = named_by(findings, &[Cause::RuncHung, Cause::StatisticsHang]);
     findings.retain(|finding| match (finding.cause, finding.culprit.pid) {
         (Cause::RuncHung, Some(pid)) => {
-            // A runtime that is named for another reason says nothing about its runc.
+            // A finding that names the runtime for another reason does not explain a runc that the runtime
+            // started.
             let parent = host.process(pid).and_then(|runc| host.process(runc.ppid));
             let shim = parent.filter(|parent| parent.is_shim());
             let below = host.children(pid).map(|child| child.pid);
@@ -69,7 +71,7 @@ pub(super) fn fixes(finding: &mut Finding, facts: &NodeFacts) {
         };
         let runtime = facts.probes.runtime.as_ref();
         let running = match program {
-            // Only dockerd uses a containerd.
+            // Of the other runtimes, only dockerd uses a containerd.
             "containerd" if facts.probes.is_crio() => return false,
             "runc" => facts.host.versions.runc(),
             _ => runtime

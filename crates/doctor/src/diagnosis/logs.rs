@@ -21,7 +21,7 @@ pub(super) fn can_be_seen_to_be_over(facts: &NodeFacts, cause: Cause) -> bool {
     match cause {
         // systemd does not count restarts that others request.
         Cause::RepairLoop | Cause::RuntimeRestartLoop => false,
-        // A kubelet that exits at each start runs in between.
+        // A kubelet that exits after each start runs in between.
         Cause::KubeletNotRunning => {
             let mut kubelets = facts.host.all_processes().iter();
             let is_old = |it: &Process| it.age_seconds > MAX_ROUND_OF_EXITS_SECONDS;
@@ -31,8 +31,8 @@ pub(super) fn can_be_seen_to_be_over(facts: &NodeFacts, cause: Cause) -> bool {
     }
 }
 
-/// Adds what recent lines of the logs show about the causes that are `wanted`. Returns what is past, such as
-/// the causes for which `is_over` is true.
+/// Adds what recent lines of the logs show about the causes that are `wanted`. Returns the findings that
+/// are past: those of causes for which `is_over` is true, and those that only earlier lines show.
 pub(super) fn add(
     facts: &NodeFacts,
     findings: &mut Vec<Finding>,
@@ -88,7 +88,8 @@ fn of(lines: Vec<&LogLine>, taken: WallTime) -> Vec<Finding> {
     findings
 }
 
-/// Removes the number of the line: most lines of the log were not kept, so it is not the number in the log.
+/// Removes the line number from evidence: most lines of the log were not kept, so it is not the line's
+/// number in the log.
 fn without_number(said: &str, log: &str) -> Option<String> {
     let line = said.strip_prefix(log)?.strip_prefix(':')?;
     let text = line.trim_start_matches(|char: char| char.is_ascii_digit());

@@ -31,8 +31,8 @@ pub(super) fn cannot_judge(not_checked: &[NotChecked], essential: &[Cause]) -> S
     format!("the state of this node could not be determined{why}")
 }
 
-/// What keeps a node in which nothing was found from being called healthy: the state that an agent
-/// reports, if its data is used and it is not healthy, or how much of the node was not seen.
+/// What keeps a node on which nothing was found from being called healthy: the state that an agent reports,
+/// if its data is used and it is not healthy, or how much of the node was not seen.
 pub(super) fn doubt(probes: &ProbeFacts) -> Option<String> {
     match &probes.agent {
         Some(agent) if agent.is_healthy() => None,
@@ -145,14 +145,14 @@ fn slow_status(probes: &ProbeFacts) -> Option<&Probe> {
     slow.max_by(|one, other| one.seconds.total_cmp(&other.seconds))
 }
 
-/// The longest of its calls, in seconds.
+/// How long the slowest call to the runtime took, in seconds.
 fn slowest(probes: &ProbeFacts) -> f64 {
     let costs = probes.costs.iter().map(|cost| cost.max);
     let slow = slow_status(probes).map(|probe| probe.seconds);
     costs.chain(slow).fold(0.0, f64::max)
 }
 
-/// The runtime, in at most 40 characters.
+/// The name and version of the runtime, in at most 40 characters.
 fn name_and_version(probes: &ProbeFacts) -> String {
     let name = match &probes.runtime {
         Some(runtime) => format!("{} {}", runtime.name, runtime.version),

@@ -42,7 +42,7 @@ pub(crate) fn of_hung_call(probe: &Probe, shim: Option<&Shim>) -> Culprit {
     }
 }
 
-/// The same culprit, with this process.
+/// The culprit, with this process added.
 pub(crate) fn with_process(culprit: Culprit, process: &Process) -> Culprit {
     Culprit {
         pid: Some(process.pid),

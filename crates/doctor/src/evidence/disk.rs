@@ -13,7 +13,7 @@ use crate::facts::host::{Disk, HostFacts, Process, RootMount, Thread};
 pub(crate) struct DiskWait<'a> {
     host: &'a HostFacts,
     pub(crate) runtime: &'a Process,
-    /// Each with the function of the kernel that it waits in.
+    /// The waiting threads, each with the kernel function that it waits in.
     threads: Vec<(&'a Thread, &'a str)>,
     /// The runtime's root directory.
     root: &'a str,
@@ -53,7 +53,7 @@ pub(crate) fn runtime_waits_for_disk(facts: &NodeFacts) -> Option<DiskWait<'_>> 
 }
 
 impl DiskWait<'_> {
-    /// The name of the disk, or of what is on it.
+    /// The disk, by its name or, if that is not known, by a directory on it.
     pub(crate) fn disk(&self) -> String {
         match self.disk {
             Some(disk) => format!("the disk {}", disk.name),

@@ -1,4 +1,4 @@
-//! Containers that are to end, and whose processes live on.
+//! Containers that are to end, but whose processes live on.
 
 use super::known;
 use super::owner::processes_of;
@@ -20,32 +20,32 @@ pub(crate) struct Ending<'a> {
 /// What shows that a container is to end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Asked {
-    /// Its first process was killed.
+    /// The first process was killed.
     Killed,
-    /// Its first process has exited, and is not gone.
+    /// The first process has exited, but is not gone.
     Exited,
-    /// SIGTERM is pending for it.
+    /// SIGTERM is pending for the first process.
     Terminated,
-    /// The runtime lists it as running, and its sandbox as not ready.
+    /// The runtime lists the container as running, and its sandbox as not ready.
     SandboxEnded,
-    /// The runtime lists it as ended.
+    /// The runtime lists the container as ended.
     ListedAsEnded,
 }
 
 /// What keeps a process from ending.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Held<'a> {
-    /// Its control group is frozen.
+    /// The control group of the process is frozen.
     Frozen(&'a FrozenCgroup),
-    /// A process with this PID traces it.
+    /// A process with this PID traces the process.
     Traced(u32),
     /// A thread waits uninterruptibly in this function of the kernel.
     InKernel(&'a str),
-    /// Nothing was found, and no signal is pending either.
+    /// No reason was found, and no signal is pending either.
     Nothing,
 }
 
-/// All of these containers. One that received its signal and can end is not among them.
+/// All containers that are to end and do not. One that received its signal and can end is not among them.
 pub(crate) fn endings(facts: &NodeFacts) -> Vec<Ending<'_>> {
     let tasks = known(&facts.probes.tasks).iter();
     let endings = tasks.filter_map(|task| ending(&facts.host, task));

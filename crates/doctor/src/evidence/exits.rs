@@ -5,13 +5,13 @@ use super::phrases::name_of_task;
 use crate::facts::probes::ProbeFacts;
 use crate::facts::tasks::Task;
 
-/// These containers.
+/// The containers that have exited, but are still listed as running.
 pub(crate) fn listed_though_dead(probes: &ProbeFacts) -> impl Iterator<Item = &Task> {
     let tasks = known(&probes.tasks).iter();
     tasks.filter(|task| task.listed_though_dead)
 }
 
-/// The evidence for one of them.
+/// The evidence for one such container.
 pub(crate) fn says(task: &Task) -> String {
     let name = name_of_task(task);
     let exit = match task.init {

@@ -20,7 +20,7 @@ pub(crate) mod tables;
 pub(crate) mod victims;
 pub(crate) mod waits;
 
-/// What is known to be there; nothing if the fact is missing.
+/// The items of a fact; none if the fact is missing.
 pub(crate) fn known<T>(fact: &Fact<Vec<T>>) -> &[T] {
     fact.value().map_or(&[], Vec::as_slice)
 }

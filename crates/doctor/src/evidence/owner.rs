@@ -42,15 +42,15 @@ pub(crate) fn is_in_a_pod(process: &Process) -> bool {
     of_cgroup(cgroup(process)).pod.is_some()
 }
 
-/// Whether a daemon serves another node, which runs in a container of this one: its network namespace
-/// is not that of process 1.
+/// Whether a daemon serves another node, which runs in a container of this one: the daemon's network
+/// namespace is not that of process 1.
 pub(crate) fn is_of_another_node(host: &HostFacts, process: &Process) -> bool {
     let ours = host.process(1).and_then(|first| first.network.as_ref());
     let its = process.network.as_ref();
     ours.zip(its).is_some_and(|(ours, its)| ours != its)
 }
 
-/// The first control group of a process that is not the root.
+/// The first control group of a process, other than the root.
 pub(super) fn cgroup(process: &Process) -> &str {
     let hierarchies = ["freezer", "pids", "memory", "cpu"].into_iter();
     let mut paths = hierarchies.filter_map(|controller| process.cgroup(controller));
@@ -77,7 +77,8 @@ pub(crate) fn of_cgroup(path: &str) -> Culprit {
     found
 }
 
-/// `pod0e2f…` as a directory, `kubepods-burstable-pod0e2f_….slice` as a systemd unit.
+/// The UID in the name of a pod's control group: `pod0e2f…` as a directory, or
+/// `kubepods-burstable-pod0e2f_….slice` as a systemd unit.
 fn pod_uid(part: &str) -> Option<String> {
     let name = part.strip_suffix(".slice").unwrap_or(part);
     let uid = match name.rsplit_once("-pod") {
@@ -89,7 +90,8 @@ fn pod_uid(part: &str) -> Option<String> {
     long.then(|| uid.replace('_', "-"))
 }
 
-/// Sixty-four hexadecimal digits, possibly with the prefix and suffix of a unit's name.
+/// The id in the name of a container's control group: 64 hexadecimal digits, possibly with the prefix and
+/// suffix of a unit's name.
 fn container_id(part: &str) -> Option<&str> {
     let name = part.strip_suffix(".scope").unwrap_or(part);
     let id = name.rsplit('-').next()?;

@@ -27,7 +27,7 @@ pub(crate) fn subject(probe: &Probe) -> String {
     }
 }
 
-/// A container or sandbox in the same form.
+/// A container or sandbox in the form of [`subject`].
 pub(crate) fn name_of_task(task: &Task) -> String {
     match (&task.container, task.pod.as_ref().map(name_of_pod)) {
         (Some(name), Some(pod)) => format!("container {name} of {pod}"),

@@ -15,7 +15,7 @@ const COMM_BYTES: usize = 15;
 #[derive(Clone, Debug)]
 pub(crate) struct Plugin<'a> {
     pub process: &'a Process,
-    /// Its youngest descendant, for which it waits, if it started any.
+    /// The plugin's youngest descendant, for which it waits, if it has any.
     pub waits_for: Option<&'a Process>,
 }
 

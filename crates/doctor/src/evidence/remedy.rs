@@ -72,11 +72,11 @@ pub(crate) fn raise_sysctl(name: &str, now: u64, to: u64) -> String {
     format!("raise the limit (now {now}) at once with `sysctl -w {name}={to}`")
 }
 
-/// What to do first about calls that hang for a container, and to which process. The advice describes it,
-/// and the remedy of the finding contains its signals.
+/// What to do first about calls that hang for a container, and to which process. The advice describes the
+/// action, and the remedy of the finding contains the signals to send.
 #[derive(Debug)]
 enum Action<'a> {
-    /// Resume these, which are stopped.
+    /// Resume these stopped processes.
     Continue(Vec<&'a Process>),
     /// End this runc, which does not return.
     EndRunc(&'a Process, Freezer<'a>),
@@ -105,7 +105,7 @@ impl<'a> Action<'a> {
             (_, Some(runc)) if shim.fault().is_some() => {
                 return Self::EndRunc(runc, Freezer::of(&shim.ids, facts));
             }
-            // It was seen in the first sample, and may have ended since.
+            // This runc was seen in the first sample, and may have ended since.
             (_, Some(runc)) => format!(
                 "run `pleg doctor` again in ten seconds: runc ({}) below it had been running for \
                  {} only. Until it has ended, do not kill the {role}, and do not restart the \
@@ -118,7 +118,8 @@ impl<'a> Action<'a> {
         })
     }
 
-    /// A runc that is killed does not thaw a container, so none is ended unless the container is thawed.
+    /// The signals to send, if any. A runc that is killed does not thaw its container, so a runc is ended
+    /// only if the container is thawed.
     fn remedy(&self) -> Option<Remedy> {
         match self {
             Self::Continue(stopped) => {
@@ -130,7 +131,7 @@ impl<'a> Action<'a> {
         }
     }
 
-    /// The advice, for a shim that the runtime calls or not.
+    /// The advice for a shim; `is_called` is whether the runtime makes calls to it.
     fn advice(self, shim: &Shim, is_called: bool) -> String {
         let (pid, role) = (shim.process.pid, shim.role());
         match self {
@@ -172,7 +173,7 @@ impl<'a> Action<'a> {
     }
 }
 
-/// Adds the state of a shim and its runc processes to a finding of a call that hangs for its pod,
+/// Adds the state of a shim and its runc processes to a finding about a call that hangs for the shim's pod,
 /// and how to unblock what waits for them.
 pub(crate) fn blame(finding: &mut Finding, shim: &Shim, facts: &NodeFacts) {
     // Only containerd calls the shim of a pod; conmon and docker's shims are not called.
@@ -180,7 +181,8 @@ pub(crate) fn blame(finding: &mut Finding, shim: &Shim, facts: &NodeFacts) {
     advise(finding, shim, facts, is_called);
 }
 
-/// Adds how to resume shims that are stopped, together with the runcs below them, and `why` at once.
+/// Adds how to resume these stopped shims, together with the stopped runcs below them. The text `why` is
+/// appended to the advice.
 pub(crate) fn resume_all(finding: &mut Finding, stopped: &[&Shim], why: &str) {
     let processes = stopped.iter().flat_map(|shim| {
         let runcs = shim.runc.iter().copied();
@@ -279,7 +281,7 @@ mod tests {
         finding(node).advice[0].clone().into_owned()
     }
 
-    /// Its remedy is what the first advice says.
+    /// The first finding, after an assertion that its remedy is what its first advice says.
     fn finding(node: Node) -> Finding {
         let finding = found(opinion(&node.facts(), Cause::ContainerLock)).remove(0);
         let command = match &finding.remedy {
@@ -472,7 +474,7 @@ mod tests {
             "{unread:#?}"
         );
         assert_eq!(unread.remedy, None);
-        // Another one is frozen, and version 2 needs none of this.
+        // Another cgroup is frozen; on version 2, none of this is needed.
         let end = Some(Remedy::EndRunc([200]));
         let other = waiting("freezer").frozen("/kubepods/c2", "other", "THAWED");
         assert_eq!(remedy(other), end);

@@ -1,5 +1,5 @@
-//! What could not be read for lack of a right, and what grants the right. A file that does not exist or
-//! whose read does not return lacks no right.
+//! What could not be read for lack of permission, and what grants the permission. Files that do not exist,
+//! and files whose read does not return, are not included.
 
 use pleg::out::words::counted;
 use serde::Serialize;
@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::facts::host::{FdUse, HostFacts};
 use crate::facts::{Fact, Missing, NodeFacts};
 
-/// Something that could not be read for lack of a right.
+/// Something that could not be read for lack of permission.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NotPermitted {
@@ -15,22 +15,22 @@ pub struct NotPermitted {
     pub source: String,
     /// The system's error message.
     pub why: String,
-    /// What grants the right: a capability, or to be root.
+    /// What grants the permission: a capability, or being root.
     pub needs: &'static str,
 }
 
 /// A capability, with its number.
 #[derive(Clone, Copy)]
 enum Capability {
-    /// To read files that belong to others.
+    /// Allows reading the files of other users.
     DacReadSearch = 2,
-    /// To send a signal.
+    /// Allows sending a signal.
     Kill = 5,
-    /// To follow the links in `/proc/PID/fd`, and to see where others wait.
+    /// Allows following the links in `/proc/PID/fd`, and seeing where other processes wait.
     SysPtrace = 19,
-    /// To read kernel stacks.
+    /// Allows reading kernel stacks.
     SysAdmin = 21,
-    /// To read the kernel's log, where `kernel.dmesg_restrict` is set.
+    /// Allows reading the kernel's log where `kernel.dmesg_restrict` is set.
     Syslog = 34,
 }
 
@@ -48,7 +48,7 @@ impl Capability {
     }
 }
 
-/// All that could not be read for lack of a right: one entry for each right and kind of file.
+/// All that could not be read for lack of permission: one entry for each capability and kind of file.
 pub(crate) fn not_permitted(facts: &NodeFacts) -> Vec<NotPermitted> {
     let NodeFacts { probes, host, .. } = facts;
     let mut found = Found {
@@ -81,10 +81,10 @@ pub(crate) fn not_permitted(facts: &NodeFacts) -> Vec<NotPermitted> {
     found.all
 }
 
-/// What was found so far.
+/// What has been found so far.
 struct Found {
     as_root: bool,
-    /// Our own capabilities, as bits.
+    /// The doctor's own capabilities, as bits.
     held: u64,
     all: Vec<NotPermitted>,
 }
@@ -120,7 +120,8 @@ impl Found {
     }
 
     fn add(&mut self, source: &str, why: &Missing, needs: Capability) {
-        // If the capability is held, a security module or a namespace refuses: no right would help.
+        // If the capability is held, a security module or a namespace denies access, and no capability
+        // would help.
         let is_held = self.held & (1 << needs as u64) != 0;
         if is_held || !why.is_forbidden() {
             return;
@@ -128,7 +129,7 @@ impl Found {
         let one = NotPermitted {
             source: source.to_owned(),
             why: why.to_string(),
-            // A user other than root cannot connect to the runtime, with any capability.
+            // No capability lets a user other than root connect to the runtime.
             needs: if self.as_root { needs.name() } else { "root" },
         };
         if !self.all.contains(&one) {
@@ -137,7 +138,7 @@ impl Found {
     }
 }
 
-/// The kernel's error for each of these files.
+/// The kernel's error for files in `/proc` to which it denies access.
 fn denied() -> Missing {
     Missing::Forbidden("permission denied".to_owned())
 }
@@ -184,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn each_right_that_root_lacks_is_one_line_with_what_grants_it() {
+    fn each_permission_that_root_lacks_is_one_line_with_what_grants_it() {
         let mut facts = node("containerd", "2.1.4").facts();
         facts.probes.as_root = true;
         assert_eq!(lines(&facts), [""; 0]);
@@ -211,7 +212,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_does_not_exist_or_does_not_respond_lacks_no_right() {
+    fn a_file_that_does_not_exist_or_does_not_respond_is_not_reported_as_forbidden() {
         let mut facts = node("containerd", "2.1.4").facts();
         for why in [
             Missing::NotThere("no such file or directory".into()),

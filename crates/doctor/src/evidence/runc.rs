@@ -23,8 +23,8 @@ pub(crate) fn verb_of_runc(runc: &Process) -> Option<&str> {
     runc.runc.as_ref().map(|command| &*command.verb)
 }
 
-/// Those that the runtime itself has started and waits for, and that make no progress: stopped,
-/// or old.
+/// The runc processes that the runtime itself has started and waits for, and that make no progress: they
+/// are stopped or old.
 pub(crate) fn stuck_runcs(facts: &NodeFacts) -> Vec<&Process> {
     let runtime = facts.runtime_process().map(|runtime| runtime.pid);
     runcs(facts)
@@ -33,9 +33,9 @@ pub(crate) fn stuck_runcs(facts: &NodeFacts) -> Vec<&Process> {
         .collect()
 }
 
-/// Those that the runtime or one of its shims has started, and that are stopped or far too old. Those
-/// of another runtime on this machine are not the node's. The shim of a sandbox that is being created
-/// serves nothing yet: its runc is known by the container.
+/// The runc processes that the runtime or one of its shims has started, and that are stopped or far too
+/// old. Those of another runtime on this machine do not belong to the node. The shim of a sandbox that is
+/// being created serves nothing yet, so its runc is recognized by the container.
 pub(crate) fn hung_runcs(facts: &NodeFacts) -> Vec<&Process> {
     let is_session = |runc: &Process| runc.runc.as_ref().is_some_and(RuncCommand::is_session);
     let is_hung = |runc: &&Process| {
@@ -45,8 +45,8 @@ pub(crate) fn hung_runcs(facts: &NodeFacts) -> Vec<&Process> {
     hung.filter(is_of_node(facts)).collect()
 }
 
-/// Those of `exec` that a shim or conmon has started long ago. They start a process and then return, but
-/// what they hold up meanwhile is not known.
+/// The `runc exec` processes that a shim or conmon started long ago. Such a runc starts a process and then
+/// returns, but what it holds up meanwhile is not known.
 pub(crate) fn old_execs(facts: &NodeFacts) -> Vec<&Process> {
     let host = &facts.host;
     let is_old = |runc: &&Process| {
@@ -78,14 +78,14 @@ pub(crate) fn started(facts: &NodeFacts, runc: &Process) -> String {
     format!("{label}, which {parent} started {} ago, {doing}", age(runc))
 }
 
-/// The process that waits for a runc.
+/// The process that started a runc, and waits for it.
 pub(crate) fn starter(facts: &NodeFacts, runc: &Process) -> String {
     let parent = facts.host.process(runc.ppid).map(Process::label);
     parent.unwrap_or_else(|| "the runtime".to_owned())
 }
 
-/// Those that have not returned between the two samples. The runc of an `exec` has a child process
-/// for as long as its session lasts, except below a shim.
+/// The runc processes that did not return between the two samples, except sessions: the runc of an `exec`
+/// has a child process for as long as its session lasts, except below a shim.
 fn runcs(facts: &NodeFacts) -> impl Iterator<Item = &Process> {
     let host = &facts.host;
     host.all_processes().iter().filter(|runc| {
@@ -96,11 +96,13 @@ fn runcs(facts: &NodeFacts) -> impl Iterator<Item = &Process> {
     })
 }
 
-/// Under a shim, runc exits as soon as the process that it starts is running.
+/// From which age a runc counts as idle: under a shim, runc exits as soon as the process that it starts is
+/// running.
 const IDLE_SECONDS: f64 = 60.0;
 
-/// Those that a shim has started a minute ago or earlier, and that have no child and are neither stopped
-/// nor blocked. Some versions miss the exit of a short-lived process that they have started.
+/// The runc processes that a shim started more than a minute ago, that have no running child, and that are
+/// neither stopped nor blocked. Some versions miss the exit of a short-lived process that they have
+/// started.
 pub(crate) fn idle_runcs(facts: &NodeFacts) -> Vec<&Process> {
     let host = &facts.host;
     let is_idle = |runc: &&Process| {
@@ -116,9 +118,9 @@ pub(crate) fn idle_runcs(facts: &NodeFacts) -> Vec<&Process> {
     host.all_processes().iter().filter(is_idle).collect()
 }
 
-/// An update waits for systemd, and containerd holds the status lock of its container meanwhile,
-/// for which the list of containers waits. An `exec` takes no such lock and does not call systemd
-/// once its process has been started.
+/// Whether a runc changes the limits of a container. Such a runc waits for systemd, and containerd
+/// meanwhile holds the status lock of the container, for which the list of containers waits. An `exec`
+/// takes no such lock and does not call systemd once its process has been started.
 fn is_update(facts: &NodeFacts, runc: &Process) -> bool {
     let sockets = facts.host.sockets.value().into_iter();
     let mut talks = sockets.flat_map(|sockets| sockets.talks_of(runc.pid));

@@ -25,14 +25,14 @@ pub(crate) struct Shim<'a> {
     pub process: &'a Process,
     /// The containers and sandboxes that it serves.
     pub ids: Vec<&'a str>,
-    /// Their pod.
+    /// The pod of these containers.
     pub pod: Option<&'a PodName>,
     /// Its `runc` child processes, with their children.
     pub runc: Vec<&'a Process>,
 }
 
-/// What shows that calls wait for a shim, and not for the runtime or its disk. Killing a shim
-/// without it costs a pod and frees nothing.
+/// What shows that calls wait for a shim, and not for the runtime or its disk. Killing a shim without such
+/// evidence costs a pod and frees nothing.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum ShimFault<'a> {
     /// The shim is stopped, by a signal or a debugger.
@@ -44,7 +44,7 @@ pub(crate) enum ShimFault<'a> {
 }
 
 impl<'a> Shim<'a> {
-    /// What shows that calls wait for it; none for a shim that merely sleeps.
+    /// What shows that calls wait for this shim; `None` for one that merely sleeps.
     pub fn fault(&self) -> Option<ShimFault<'a>> {
         if self.process.is_stopped() {
             return Some(ShimFault::Stopped);
@@ -93,7 +93,7 @@ impl<'a> Shim<'a> {
         running.max_by(|one, other| one.age_seconds.total_cmp(&other.age_seconds))
     }
 
-    /// The usual name for it.
+    /// The usual name for such a process: `shim` or `conmon`.
     pub fn role(&self) -> &'static str {
         role_name(self.is_conmon())
     }
@@ -112,7 +112,8 @@ impl<'a> Shim<'a> {
         format!("its {} {}", self.named(), self.process.doing())
     }
 
-    /// Its own control group is more reliable than CRI-O's record, whose PID may have been reused.
+    /// Whether it is the conmon of this task. The conmon's own control group is more reliable than CRI-O's
+    /// record, whose PID may have been reused.
     fn is_conmon_of(&self, task: &Task, parent: Option<u32>) -> bool {
         match container_of(self.process) {
             Some(id) => id == task.id,
@@ -141,8 +142,8 @@ fn role_name(is_conmon: bool) -> &'static str {
     }
 }
 
-/// The shims of the probed runtime (a machine may have several runtimes): those that serve one of
-/// its tasks, or a container that was called for. If none is visible, the reason.
+/// The shims of the probed runtime (a machine may have several runtimes): those that serve one of its
+/// tasks, or a container for which a call was made. If none is visible, the reason.
 pub(crate) fn shims(facts: &NodeFacts) -> Result<Vec<Shim<'_>>, String> {
     let host = &facts.host;
     if let Some(why) = lack(&host.processes) {
@@ -194,8 +195,8 @@ pub(crate) fn shims(facts: &NodeFacts) -> Result<Vec<Shim<'_>>, String> {
     Ok(shims)
 }
 
-/// Sandboxes before their containers: a container without a process is served by the shim of its
-/// sandbox.
+/// Adds the tasks to the shims that serve them. Sandboxes are added before their containers, because a
+/// container without a process is served by the shim of its sandbox.
 fn serve<'a>(shims: &mut [Shim<'a>], tasks: &'a [Task], parent: impl Fn(u32) -> Option<u32>) {
     for shim in shims.iter_mut().filter(|shim| shim.is_conmon()) {
         shim.ids.extend(container_of(shim.process));
@@ -284,19 +285,20 @@ mod tests {
             path: format!("/kubepods.slice/crio-{id}.scope"),
         }];
         let shims = shims(&facts).unwrap();
-        // The other one is of another runtime, or of a pod that was not requested.
+        // The other conmon belongs to another runtime, or to a pod that was not requested.
         assert_eq!(shims.len(), 1, "{shims:?}");
         assert_eq!(shims[0].ids, [&*id]);
     }
 
     #[test]
-    fn a_conmon_is_of_the_container_that_it_is_noted_for_and_not_of_another_of_its_pod() {
+    fn a_conmon_serves_the_container_for_which_it_is_recorded_and_no_other_of_its_pod() {
         let (sandbox, container) = ("a".repeat(64), "b".repeat(64));
         let mut node = node("cri-o", "1.36.3");
         for (conmon, id) in [(70, &sandbox), (80, &container)] {
             node = node.conmon(conmon, id, Some(&sandbox));
         }
-        // Its process is dead, and what is executed in it has another conmon.
+        // The container's process is dead, and a process that was executed in the container has another
+        // conmon.
         let mut facts = node.process(90, 1, "conmon").process(91, 90, "sh").facts();
         processes(&mut facts).retain(|process| process.pid != 81);
         in_group(&mut facts, 91, &format!("/kubepods/pod/crio-{container}"));
@@ -309,7 +311,8 @@ mod tests {
         let pod = found[1].pod.and_then(|pod| pod.name.as_deref());
         assert_eq!(pod, Some("web"));
 
-        // Without records its control group shows it; a record of an earlier PID is not used.
+        // Without records, the conmon's control group shows its container; a record of an earlier PID is
+        // not used.
         let group = format!("/kubepods/pod/crio-conmon-{container}");
         in_group(&mut facts, 80, &group);
         for conmon in [None, Some(70)] {
@@ -345,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn where_neither_runtime_nor_shim_is_visible_nothing_is_said_of_shims() {
+    fn if_neither_runtime_nor_shim_is_visible_nothing_is_known_about_shims() {
         let mut facts = node("containerd", "1.7.24").facts();
         facts.probes.listener = Fact::missing("its process is not visible from here", "peer");
         assert!(shims(&facts).is_err());

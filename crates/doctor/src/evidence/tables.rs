@@ -62,14 +62,14 @@ const TABLES: [Table; 5] = [
     },
 ];
 
-/// What the rules of a cause read of the tables of a live node.
+/// The rows that the rules of a cause read from the tables of a live node.
 pub(crate) struct Tables {
     pub(crate) rows: Vec<TableRow>,
     /// Why some rows may be missing.
     pub(crate) lack: Option<String>,
 }
 
-/// The tables that the rules of a cause read; `None` if they read none that a live node has.
+/// The tables that the rules of a cause read; `None` if they read none of the tables of a live node.
 pub(crate) fn tables(facts: &NodeFacts, cause: Cause) -> Option<Tables> {
     let rules = Rules::active();
     let tables = TABLES.iter();
@@ -107,7 +107,7 @@ fn runc(host: &HostFacts) -> Option<&str> {
     version.filter(|version| Version::parse(version).is_some())
 }
 
-/// The functions in which the threads of a `runc init` wait, each once.
+/// The functions in which the threads of each `runc init` wait, each function once.
 fn runc_inits(facts: &NodeFacts) -> Vec<TableRow> {
     let host = &facts.host;
     let inits = host.all_processes().iter().filter(|it| it.is_runc_init());

@@ -1,5 +1,5 @@
-//! Which components are affected by a shortage of the machine. Without a victim, a busy machine
-//! is not a finding.
+//! Which components are affected by a shortage on the machine. Without a victim, a busy machine is not a
+//! finding.
 
 use causes::Cause;
 use causes::finding::{Confidence, Finding};
@@ -45,7 +45,7 @@ fn is_unknown(probes: &ProbeFacts) -> bool {
 
 fn victims(facts: &NodeFacts, of: Cause) -> Vec<String> {
     let probes = &facts.probes;
-    // If it is not known that others are answered, no container is blamed.
+    // If it is not known whether other calls are answered, no container is blamed.
     let may_blame_one = !probes.may_be_unresponsive();
     let shims = shims(facts).unwrap_or_default();
     let calls = probes.calls.iter();
@@ -82,7 +82,7 @@ fn is_explained(facts: &NodeFacts, shims: &[Shim], probe: &Probe, of: Cause) -> 
         Outcome::Hung if is_held_by_a_process(facts, shims) => true,
         // A runtime that waits for a disk does not wait for a CPU.
         Outcome::Hung if of == Cause::CpuStarved && is_blocked_in_kernel(facts) => true,
-        // It waits for a running CNI plugin.
+        // `Status` waits for a running CNI plugin.
         Outcome::Hung if probe.call == Rpc::Status => is_any_old(facts),
         Outcome::Refused => matches!(
             probe.no_connection(),

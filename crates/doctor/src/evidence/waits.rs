@@ -1,4 +1,4 @@
-//! Threads that are blocked in the kernel, and lines of its log, by the cause that they show.
+//! Threads that are blocked in the kernel, and lines of the kernel's log, by the cause that they show.
 
 use analyze::kernel::cause_of_long_wait;
 use analyze::line::rcu::{begins_stall, shows_pause};
@@ -33,7 +33,7 @@ pub(crate) fn blocked_in(name: &str, function: &str) -> String {
     format!("{name} waits in {function} and did not run between two samples")
 }
 
-/// The first of these, and how many there are.
+/// The evidence for the first of these threads, and how many there are.
 pub(crate) fn examples(waits: &[Wait]) -> Vec<String> {
     let first = waits.iter().take(MAX_EXAMPLES);
     let mut said: Vec<String> = first.map(Wait::says).collect();
@@ -67,7 +67,8 @@ pub(crate) fn waits(facts: &NodeFacts, cause: Cause) -> Vec<Wait<'_>> {
     waits
 }
 
-/// A thread that is blocked in an unknown function: only root can read where others wait.
+/// Why evidence may be missing: a thread is blocked in an unknown function, because only root can read
+/// where the processes of other users wait.
 pub(crate) fn unseen(facts: &NodeFacts) -> Option<String> {
     let mut blocked = facts.host.blocked_threads();
     let (process, _) = blocked.find(|(_, thread)| thread.functions().next().is_none())?;
@@ -77,7 +78,7 @@ pub(crate) fn unseen(facts: &NodeFacts) -> Option<String> {
     ))
 }
 
-/// Older messages are about faults that are over, or that have other symptoms.
+/// How old a message may be. Older ones are about faults that are over, or that have other symptoms.
 const RECENT_SECONDS: f64 = 15.0 * 60.0;
 
 /// A line of the kernel's log that shows a cause.
@@ -96,7 +97,7 @@ impl Said<'_> {
 /// The recent lines of the kernel's log that show this cause.
 pub(crate) fn kernel_lines(facts: &NodeFacts, cause: Cause) -> Vec<Said<'_>> {
     let lines: Vec<_> = facts.host.kernel_lines_of_last(RECENT_SECONDS).collect();
-    // The kernel says only in a later line how long a stall was.
+    // How long a stall was is shown only by a later line.
     let begins_pause = |at: usize| {
         let mut later = lines[at + 1..].iter().map(|line| line.text.as_bytes());
         begins_stall(lines[at].text.as_bytes())

@@ -85,9 +85,9 @@ pub struct HostFacts {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct KernelLine {
-    /// When it was written, in seconds since the machine started.
+    /// When the line was written, in seconds since the machine started.
     pub seconds: f64,
-    /// Its text.
+    /// The text of the line.
     pub text: String,
 }
 
@@ -97,8 +97,9 @@ impl HostFacts {
         self.processes.value().map_or(&[], Vec::as_slice)
     }
 
-    /// Whether a process that is not listed does not exist. If there are more than `MAX_PROCESSES`, only
-    /// that many are read, and some of these exit before the second sample.
+    /// Whether all processes were read, so that one that is missing here does not exist. If there are more
+    /// than `MAX_PROCESSES`, only that many are read, and some of these exit before the second sample: so a
+    /// list that is nearly that long may be incomplete.
     pub fn shows_all_processes(&self) -> bool {
         self.all_processes().len() < process::MAX_PROCESSES / 10 * 9
             && self.gaps.processes == 0
@@ -118,7 +119,7 @@ impl HostFacts {
         groups.find(|group| process::is_within(path, &group.path))
     }
 
-    /// The child processes of this one.
+    /// The child processes of the process with this id.
     pub fn children(&self, pid: u32) -> impl Iterator<Item = &Process> {
         let all = self.all_processes().iter();
         all.filter(move |process| process.ppid == pid)

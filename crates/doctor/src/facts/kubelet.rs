@@ -2,11 +2,11 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The response of its `/healthz`.
+/// The response of the kubelet's `/healthz`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct KubeletHealth {
-    /// The HTTP status; `None` if it accepted the connection but does not respond.
+    /// The HTTP status; `None` if the kubelet accepted the connection but does not respond.
     pub code: Option<u16>,
     /// The checks that fail.
     pub failed: Vec<String>,

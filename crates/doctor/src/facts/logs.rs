@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct LogFacts {
-    /// How many seconds before the facts were taken the period begins.
+    /// The length of the period in seconds. It ends when the facts were taken.
     pub seconds: u64,
     /// How many lines were read.
     pub read: u64,

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 #[serde(rename_all = "camelCase", tag = "kind", content = "message")]
 pub enum Missing {
-    /// It was not requested.
+    /// The fact was not requested.
     #[error("it was not requested")]
     NotAsked,
     /// The kernel did not return from a read within this time.
@@ -23,7 +23,7 @@ pub enum Missing {
     /// Access is denied (`EACCES`, `EPERM`).
     #[error("{0}")]
     Forbidden(String),
-    /// It does not exist (`ENOENT`).
+    /// What was to be read does not exist (`ENOENT`).
     #[error("{0}")]
     NotThere(String),
     /// Another system error, with its message.
@@ -55,12 +55,12 @@ impl Missing {
         Self::Overdue(GoDuration(limit))
     }
 
-    /// Whether the doctor lacks the right to read it.
+    /// Whether the doctor lacks permission to read the fact.
     pub fn is_forbidden(&self) -> bool {
         matches!(self, Self::Forbidden(_))
     }
 
-    /// Whether a read of it did not return.
+    /// Whether a read of the fact did not return.
     pub fn is_blocked(&self) -> bool {
         matches!(self, Self::Blocked(_))
     }

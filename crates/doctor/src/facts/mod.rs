@@ -20,7 +20,7 @@ pub use probes::ProbeFacts;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeFacts {
-    /// When it was collected.
+    /// When the facts were collected.
     pub taken: WallTime,
     /// The runtime's answers to calls, and other facts about it.
     pub probes: ProbeFacts,
@@ -47,16 +47,16 @@ impl NodeFacts {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", tag = "state")]
 pub enum Fact<T> {
-    /// It is known.
+    /// The fact is known.
     Known {
         /// The value.
         value: T,
         /// Where it was read: a path, a call.
         source: String,
     },
-    /// It is not known.
+    /// The fact is not known.
     Missing {
-        /// Why: a deadline, missing rights, the system's error.
+        /// Why it is not known: a deadline, missing permission, the system's error.
         why: Missing,
         /// Where it would have been read.
         source: String,

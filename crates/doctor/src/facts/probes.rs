@@ -27,22 +27,22 @@ pub struct ProbeFacts {
     pub as_root: bool,
     /// The runtime's name and version.
     pub runtime: Option<RuntimeVersion>,
-    /// The calls for the whole node, those that failed or hang, and the slowest of each kind.
+    /// The calls for the whole node, and the status calls that hang, have failed or were slow.
     pub calls: Vec<Probe>,
-    /// How long calls took, including those that are not kept.
+    /// How long calls of each kind took, including calls that are not in `calls`.
     pub costs: Vec<Cost>,
-    /// How many status calls of each kind failed, including those that are not kept.
+    /// How many status calls of each kind failed, including calls that are not in `calls`.
     pub failures: Vec<Failures>,
     /// The counts of what was listed, or of what an agent knows.
     pub rows: Option<Rows>,
     /// The conditions that the runtime reports.
     pub conditions: Option<Conditions>,
-    /// Whether other calls are answered, if `Version` hangs.
+    /// Whether other calls are answered while `Version` hangs.
     pub besides_version: OtherCalls,
     /// How many pods were not observed in time, and are not reported with a call that hangs or fails.
     pub unobserved: usize,
-    /// How many status calls were not made or not answered in time. Only in bundles of earlier versions,
-    /// which made calls without an engine.
+    /// How many status calls were not made or not answered in time. Set only in bundles of earlier versions
+    /// of pleg, which made calls without an engine.
     pub unasked: usize,
     /// How many containers and sandboxes may be listed as running although they have exited: the lists
     /// were not answered again, or the processes could not be read in time.
@@ -57,8 +57,8 @@ pub struct ProbeFacts {
     pub kubelet: Fact<KubeletHealth>,
     /// What an agent on the node reports, if the runtime was observed by its engine.
     pub agent: Option<AgentsWord>,
-    /// Why an agent cannot reach the runtime, although the doctor can. Only in bundles of earlier versions,
-    /// which made calls without an engine.
+    /// Why an agent cannot reach the runtime, although the doctor can. Set only in bundles of earlier
+    /// versions of pleg, which made calls without an engine.
     pub unreachable_to_agent: Option<String>,
     /// The guard on this node, between the kubelet and the runtime.
     #[serde(default)]
@@ -71,13 +71,13 @@ pub struct ProbeFacts {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", tag = "is", content = "calls")]
 pub enum WentAway {
-    /// It was not lost.
+    /// The connection was not lost.
     #[default]
     Never,
-    /// It was lost during each of these calls; all others have been answered since.
+    /// The connection was lost during each of these calls; all other calls have been answered since.
     During(Vec<Probe>),
-    /// It was lost each time that calls were made, so only the runtime's version is known, if it is
-    /// reachable again. These calls were outstanding the last time.
+    /// The connection was lost each time that calls were made, so only the runtime's version is known, and
+    /// only if the runtime is reachable again. These calls were outstanding the last time.
     EachTime(Vec<Probe>),
 }
 
@@ -95,12 +95,12 @@ impl WentAway {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum OtherCalls {
-    /// It is not known.
+    /// It is not known how other calls end.
     #[default]
     Unknown,
-    /// They are answered.
+    /// Other calls are answered.
     Answered,
-    /// They hang as well, including those that were answered before.
+    /// Other calls hang as well, including those that were answered before.
     Hang,
 }
 
@@ -108,11 +108,11 @@ pub enum OtherCalls {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", tag = "is", content = "error")]
 pub enum End {
-    /// It was answered.
+    /// The call was answered.
     Answered,
-    /// It was not answered within its deadline.
+    /// The call was not answered within its deadline.
     Hung,
-    /// It failed.
+    /// The call failed.
     Failed(CallError),
 }
 
@@ -120,9 +120,9 @@ pub enum End {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Outcome {
-    /// It was answered.
+    /// The call was answered.
     Ok,
-    /// It was not answered within its deadline.
+    /// The call was not answered within its deadline.
     Hung,
     /// The answer was an error.
     Error,
@@ -142,7 +142,7 @@ pub struct Probe {
     pub end: End,
     /// How long it took, or has been taking.
     pub seconds: f64,
-    /// Whether an agent made it.
+    /// Whether an agent made the call.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub by_agent: bool,
     /// The answer's size.
@@ -162,7 +162,7 @@ pub struct Probe {
 pub struct GuardFacts {
     /// Its mode.
     pub mode: GuardMode,
-    /// How long it has been answering lists in place of the runtime, if it is doing so.
+    /// How long it has been answering lists in place of the runtime, in seconds, if it is doing so.
     pub since_seconds: Option<f64>,
     /// Whether it cannot answer lists because the runtime answers no call at all.
     #[serde(default)]
@@ -175,10 +175,10 @@ pub struct GuardFacts {
     pub refusing: bool,
     /// Whether it has guarded against one fault for as long as the limit allows.
     pub limit_reached: bool,
-    /// How many seconds no kubelet has used it, if none does.
+    /// For how many seconds no kubelet has used it; `None` if one does.
     #[serde(default)]
     pub unused_seconds: Option<f64>,
-    /// Whether its kubelet is Ready as far as that depends on lists.
+    /// Whether the kubelet that uses it is Ready, judging by lists alone.
     pub kubelet_ready: bool,
     /// Why the kubelet is Ready or not.
     pub kubelet: String,
@@ -188,16 +188,16 @@ pub struct GuardFacts {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AgentsWord {
-    /// Its state.
+    /// The agent's health.
     pub state: HealthState,
-    /// Why it is in that state.
+    /// Why the agent's health is in that state.
     pub reason: Reason,
-    /// Its message.
+    /// The agent's message about its health.
     pub message: String,
     /// How long its last relist took.
     pub relist_seconds: Option<f64>,
-    /// Why a list failed, if the runtime answers other calls. Only in bundles of earlier versions, which
-    /// made calls without an engine.
+    /// Why a list failed, if the runtime answers other calls. Set only in bundles of earlier versions of
+    /// pleg, which made calls without an engine.
     pub failure: Option<CallError>,
 }
 
@@ -214,7 +214,7 @@ impl AgentsWord {
 pub struct Cost {
     /// The kind of call.
     pub call: Rpc,
-    /// How many were answered.
+    /// How many calls were answered.
     #[serde(default)]
     pub count: usize,
     /// The median.
@@ -226,15 +226,15 @@ pub struct Cost {
     /// The 99th percentile.
     #[serde(default)]
     pub p99: f64,
-    /// The slowest.
+    /// The slowest call.
     #[serde(default)]
     pub max: f64,
-    /// The mean of those that were made while no other call was outstanding, as a kubelet makes them; if
-    /// these are few, at most the mean of all.
+    /// The mean of the calls that were made while no other call was outstanding, as a kubelet makes them.
+    /// If there are few of these, it is at most the mean of all calls.
     pub alone: Option<f64>,
 }
 
-/// Calls of one kind for single ids that failed.
+/// How many calls of one kind for single ids failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Failures {
@@ -252,18 +252,18 @@ pub struct Failures {
 pub struct Rows {
     /// All sandboxes.
     pub sandboxes: usize,
-    /// Those of them that are not ready.
+    /// Sandboxes that are not ready.
     pub dead_sandboxes: usize,
     /// All containers.
     pub containers: usize,
-    /// Those of them that have exited.
+    /// Containers that have exited.
     pub exited: usize,
     /// The namespace with the most dead containers and sandboxes, and their number.
     pub most_dead: Option<(String, usize)>,
 }
 
 impl Probe {
-    /// A call of the doctor's own, for the whole node.
+    /// A call for the whole node that the doctor itself made.
     pub fn new(call: Rpc, end: End, seconds: f64) -> Self {
         Self {
             call,
@@ -277,7 +277,7 @@ impl Probe {
         }
     }
 
-    /// A note for calls that an agent made, to follow a sentence.
+    /// A note to append to a sentence about the call, if an agent made it.
     pub fn source(&self) -> &'static str {
         match self.by_agent {
             true => " (reported by the agent on this node)",
@@ -303,7 +303,7 @@ impl Probe {
         }
     }
 
-    /// Why there was no connection, if it failed for that.
+    /// Why there was no connection, if the call failed for that reason.
     pub fn no_connection(&self) -> Option<NoConnection> {
         match self.error()? {
             CallError::Unavailable(Unreachable { cause, .. }) => Some(*cause),
@@ -311,7 +311,7 @@ impl Probe {
         }
     }
 
-    /// Whether it failed because the doctor lacks the right to connect, which is no evidence about the
+    /// Whether it failed because the doctor lacks permission to connect, which is no evidence about the
     /// runtime.
     pub fn is_forbidden(&self) -> bool {
         self.no_connection() == Some(NoConnection::Forbidden)
@@ -325,11 +325,12 @@ pub const STATISTICS: [Rpc; 3] = [
     Rpc::ListPodSandboxMetrics,
 ];
 
-/// If a call hangs for more ids at once, a daemon is the cause, not each of them.
+/// For how many ids a call may hang at once. If it hangs for more, a daemon is the cause, not each of the
+/// containers.
 pub const MAX_SINGLED_OUT: usize = 2;
 
 impl ProbeFacts {
-    /// The calls that are kept, and those during which the connection was lost.
+    /// The calls in `calls`, and those during which the connection was lost.
     pub fn all(&self) -> impl Iterator<Item = &Probe> {
         self.calls.iter().chain(self.went_away.calls())
     }
@@ -359,7 +360,7 @@ impl ProbeFacts {
             .filter(move |probe| probe.call == call && probe.id.is_some() && probe.end == End::Hung)
     }
 
-    /// How other calls end; `None` if `Version` does not hang.
+    /// How other calls end while `Version` hangs; `None` if `Version` does not hang.
     pub fn while_version_hangs(&self) -> Option<OtherCalls> {
         let hangs = self.outcome(Rpc::Version) == Some(Outcome::Hung);
         hangs.then_some(match self.besides_version {

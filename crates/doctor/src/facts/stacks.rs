@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Stacks {
-    /// How many there are.
+    /// How many goroutines there are.
     pub goroutines: u64,
     /// The function of the goroutine that probably blocks the others.
     pub holder: Option<String>,

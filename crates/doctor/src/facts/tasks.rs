@@ -12,7 +12,7 @@ pub struct Task {
     /// Its id.
     pub id: String,
     /// Its first process, which is a child of its shim. A container that is being created has none yet, and
-    /// of one that has ended the runtime keeps no record.
+    /// the runtime keeps no record of one that has ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub init: Option<u32>,
     /// Its conmon, if the runtime has one for each container.
@@ -27,7 +27,7 @@ pub struct Task {
     /// Its first process had exited, and seconds later the runtime still listed it as running.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub listed_though_dead: bool,
-    /// Its first process runs, and for seconds the runtime did not list it.
+    /// Its first process runs, but the runtime did not list it for several seconds.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub unlisted: bool,
     /// The runtime lists it as running, although its sandbox is no longer ready.

@@ -48,7 +48,7 @@ fn cannot_report(server: &ApiServer) -> Option<Finding> {
     Some(found(confidence, sentence, shown, advice))
 }
 
-/// It answers, but not what was requested.
+/// The API server answers with a server error, not with the lease that was requested.
 fn overloaded(server: &ApiServer) -> Option<Finding> {
     let Some(Lease::Other(status @ 500..)) = server.lease.value() else {
         return None;

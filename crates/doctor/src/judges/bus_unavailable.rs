@@ -17,7 +17,7 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     let Some(init) = host.process(1) else {
         return Opinion::of(None, [lack_of_processes(host)]);
     };
-    // Nothing calls another process 1 over the bus.
+    // A process 1 other than systemd is not called over the bus.
     if init.comm != "systemd" {
         return Opinion::Clear;
     }

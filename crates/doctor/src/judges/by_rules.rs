@@ -1,5 +1,5 @@
-//! A cause without a judge of its own, by its rules for what a live node shows: tables, the kernel's log,
-//! and where threads wait.
+//! Judges a cause that has no separate judge, by its rules for what a live node shows: tables, the kernel's
+//! log, and where threads wait.
 
 use analyze::evidence::Evidence;
 use analyze::rules::Rules;
@@ -14,7 +14,7 @@ use crate::evidence::tables::{Tables, tables};
 use crate::evidence::waits::{examples, kernel_says, unseen, waits};
 use crate::facts::NodeFacts;
 
-/// A single blocked thread may just be slow.
+/// With fewer blocked threads, the confidence is at most medium: a single one may just be slow.
 const MIN_THREADS: usize = 3;
 
 pub(super) fn judge(facts: &NodeFacts, cause: Cause) -> Opinion {
@@ -60,7 +60,7 @@ fn of_evidence(cause: Cause, evidence: impl Iterator<Item = Evidence>) -> Vec<Fi
     findings
 }
 
-/// What threads that wait in the kernel, and the kernel's log, show.
+/// The finding that the kernel's log and the threads that wait in the kernel support.
 fn by_kernel(facts: &NodeFacts, cause: Cause) -> Option<Finding> {
     let waits = waits(facts, cause);
     let said = kernel_says(facts, cause);
@@ -86,7 +86,7 @@ fn by_kernel(facts: &NodeFacts, cause: Cause) -> Option<Finding> {
 fn missing(facts: &NodeFacts, cause: Cause, tables: Option<Tables>) -> [Option<String>; 3] {
     let host = &facts.host;
     match tables {
-        // The kernel only adds to what the tables show.
+        // The kernel's log and the waiting threads only add to what the tables show.
         Some(tables) => [tables.lack, None, None],
         None if Rules::active().asks_the_kernel(cause) => [
             lack_of_processes(host),

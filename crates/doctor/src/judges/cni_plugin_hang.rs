@@ -19,7 +19,7 @@ const HUNG_SECONDS: f64 = 60.0;
 /// A node does not start more pods than this at once.
 const MAX_PLUGINS: usize = 20;
 
-/// The symptom: plugin processes that are old, or many.
+/// The symptom: plugin processes that are old. If they are very old or many, the confidence is high.
 pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     let plugins = match plugins(facts) {
         Ok(plugins) => plugins,
@@ -94,7 +94,7 @@ fn of_old(facts: &NodeFacts, old: &[&Plugin]) -> Option<Finding> {
     Some(finding)
 }
 
-/// The first of the pods for which these plugins were started.
+/// The pods for which these plugins were started, of which the first few are named.
 fn waiting_pods(old: &[&Plugin]) -> Option<String> {
     let pods = old.iter().filter_map(|it| it.process.plugin_of.as_ref());
     let pods: BTreeSet<String> = pods.map(name_of_pod).collect();
@@ -174,8 +174,8 @@ fn evidence(oldest: &Plugin, waits_for: &WaitsFor) -> Vec<String> {
     evidence
 }
 
-/// What any of its threads waits for: the first thread of a Go program is rarely the one that
-/// waits.
+/// What a process waits for, according to any of its threads: the first thread of a Go program is rarely
+/// the one that waits.
 fn reads(process: &Process) -> WaitsFor<'static> {
     let read = |place: &str| match place {
         _ if place.starts_with("unix_stream") => Some(WaitsFor::SomeAgent),
@@ -185,7 +185,8 @@ fn reads(process: &Process) -> WaitsFor<'static> {
     process.waits().find_map(read).unwrap_or(WaitsFor::Unknown)
 }
 
-/// A netlink response, the lock behind it, or the lock of xtables.
+/// Whether a thread in this function waits for a netlink response, for the lock behind it, or for the lock
+/// of xtables.
 fn is_network(function: &str) -> bool {
     let locks = ["__skb_wait_for_more_packets", "flock_lock_inode_wait"];
     function.contains("netlink") || function.contains("rtnl") || locks.contains(&function)

@@ -42,8 +42,9 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     Opinion::of(findings, [])
 }
 
-/// Sandboxes whose status hangs. containerd calls a shim for it, which is another cause; other
-/// runtimes wait for the locks of the pod's containers, which are reported themselves.
+/// Sandboxes whose status hangs, except those of pods whose container is reported itself. For that status,
+/// containerd calls a shim, which is another cause; other runtimes wait for the locks of the pod's
+/// containers.
 fn sandboxes<'a>(probes: &'a ProbeFacts, containers: &[&Probe]) -> Vec<&'a Probe> {
     let many = probes.hung(Rpc::ContainerStatus).count() > MAX_SINGLED_OUT;
     if probes.may_be_containerd() || many {
@@ -64,8 +65,7 @@ fn is_sandbox(probe: &Probe) -> bool {
 fn of_one(facts: &NodeFacts, probe: &Probe, shim: Option<&Shim>, runcs: &[&Process]) -> Finding {
     let probes = &facts.probes;
     let stopped = shim.filter(|shim| shim.process.is_stopped());
-    // No lock is known in containerd that blocks one status call but no list; while an agent
-    // waits for that call, it sees all other pods.
+    // No lock is known in containerd that blocks one status call but no list.
     let confidence = match probes.is_containerd() {
         true => Confidence::Medium,
         false => Confidence::High,
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn containerd_has_no_such_lock_that_is_known_so_it_is_only_suspected() {
+    fn in_containerd_no_such_lock_is_known_so_it_is_only_suspected() {
         let facts = node("containerd", "2.1.9")
             .status(Rpc::ContainerStatus, "c1", "shop", "web", "app")
             .answered(Rpc::ContainerStatus, 7, 0.002);

@@ -1,5 +1,5 @@
-//! A container that is to end, and whose processes live on: each stop of it fails, whatever the lists and
-//! statuses show.
+//! A container that is to end, but whose processes live on: each attempt to stop it fails, whatever the
+//! lists and statuses show.
 
 use causes::Cause;
 use causes::finding::{Confidence, Finding};
@@ -117,7 +117,7 @@ fn of(facts: &NodeFacts, ending: &Ending) -> Finding {
     let confidence = match (held, asked) {
         // A grace period may be long.
         (Held::Nothing, Asked::SandboxEnded) => Confidence::Low,
-        // It may be paused or debugged on purpose, and continue before it is killed.
+        // The container may be paused or debugged on purpose, and continue before it is killed.
         (_, Asked::Terminated) => Confidence::Medium,
         _ => Confidence::High,
     };
@@ -131,7 +131,7 @@ fn of(facts: &NodeFacts, ending: &Ending) -> Finding {
     }
 }
 
-/// The commands that are to kill its container.
+/// The `runc kill` processes that are to end the container.
 fn kills<'a>(facts: &'a NodeFacts, ending: &Ending<'a>) -> impl Iterator<Item = &'a Process> {
     let id = ending.task.id.as_str();
     let processes = facts.host.all_processes().iter();
@@ -183,7 +183,7 @@ mod tests {
         let asked = only(frozen(container().pending(81, EndSignal::Term)));
         assert_eq!(asked.confidence, Confidence::Medium);
         assert!(asked.sentence.contains("does not receive the signal"));
-        // Paused, and not to end.
+        // The container is paused, but is not to end.
         assert_eq!(judge(&frozen(container()).facts()), Opinion::Clear);
     }
 
@@ -216,7 +216,7 @@ mod tests {
         assert!(advice.contains("cannot be killed") && advice.contains("do not kill its conmon"));
     }
 
-    /// Its first thread has ended, and is a zombie until the last one has.
+    /// The first thread has ended, and is a zombie until the last thread has ended.
     #[test]
     fn a_process_with_one_thread_that_cannot_be_killed_has_not_exited() {
         let node = container().first_thread_ended(81);
@@ -261,7 +261,8 @@ mod tests {
         assert!(found.advice[0].contains("fsfreeze"), "{found:#?}");
     }
 
-    /// As after its shim was killed, if the `runc delete` that was to end it did not return.
+    /// This happens if the shim was killed and the `runc delete` that was to end the container did not
+    /// return.
     #[test]
     fn a_container_that_runs_although_it_is_listed_as_ended_is_named_with_its_process() {
         let id = "c".repeat(64);
@@ -298,7 +299,7 @@ mod tests {
         let found = only(ended());
         assert_eq!(found.confidence, Confidence::Low);
         assert!(found.advice[0].contains("`kill -KILL 81`"), "{found:#?}");
-        // What was to send the signal is a finding of its own.
+        // The runc that was to send the signal is a separate finding.
         let kill = format!("runc kill {id} 9");
         let hung = ended()
             .process(200, 10, "runc")

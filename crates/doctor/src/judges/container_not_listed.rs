@@ -1,4 +1,4 @@
-//! Containers whose process runs and that the runtime does not list: it could not read its records of
+//! Containers whose process runs, but which the runtime does not list: it could not read its records of
 //! them when it was started. A kubelet regards them as ended.
 
 use causes::Cause;
@@ -13,7 +13,7 @@ use crate::evidence::{culprit, known};
 use crate::facts::NodeFacts;
 use crate::facts::tasks::Task;
 
-/// How many of them are named.
+/// How many of these containers are named.
 const MAX_NAMED: usize = 20;
 
 pub(super) fn judge(facts: &NodeFacts) -> Opinion {
@@ -23,7 +23,7 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     Opinion::of(found, [lack_of_tasks(&facts.probes)])
 }
 
-/// One finding for all of them, because they have the same cause.
+/// One finding for all these containers, because they have the same cause.
 fn of(facts: &NodeFacts, unlisted: &[&Task]) -> Finding {
     let runtime = name_of_runtime(&facts.probes);
     let named: Vec<String> = unlisted.iter().map(|task| name_of_task(task)).collect();

@@ -53,7 +53,7 @@ fn of_one(facts: &NodeFacts, probe: &Probe, shim: Option<&Shim>) -> Finding {
     let probes = &facts.probes;
     let fault = shim.and_then(Shim::fault);
     let is_shim = matches!(fault, Some(ShimFault::Stopped | ShimFault::InKernel));
-    // An old runc may be slow for the same disk, or be of another container of the pod.
+    // An old runc may be slow because of the same disk, or belong to another container of the pod.
     let disk = runtime_waits_for_disk(facts).filter(|_| !is_shim);
     let is_of_other = match fault {
         Some(ShimFault::Runc(runc)) => {
@@ -100,7 +100,7 @@ fn of_one(facts: &NodeFacts, probe: &Probe, shim: Option<&Shim>) -> Finding {
     finding
 }
 
-/// If a list is slow that does not wait for that lock, both may be slow.
+/// If `ListPodSandbox`, which does not wait for that lock, takes this long, both lists may just be slow.
 const SLOW_LIST_SECONDS: f64 = 2.0;
 
 fn confidence(probes: &ProbeFacts) -> Confidence {
@@ -270,7 +270,7 @@ mod tests {
         assert_eq!(finding.culprit.pid, None);
         let advice = finding.advice.join("\n");
         assert!(!advice.contains("-KILL"), "{advice}");
-        // Each of these is evidence.
+        // Each of these is evidence against the shim.
         let update = locked().process(200, 99, "runc");
         for facts in [
             locked().in_state(99, 'T'),
@@ -326,7 +326,7 @@ mod tests {
         );
         assert!(finding.advice[0].contains("the disk sdb"), "{finding:?}");
         assert!(!finding.advice.join("\n").contains("-KILL"), "{finding:?}");
-        // With an old runc below the shim, it may be either.
+        // With an old runc below the shim, either the runc or the disk may be at fault.
         let mut either = facts.clone();
         if let Fact::Known { value, .. } = &mut either.host.processes {
             let mut runc = value[0].clone();

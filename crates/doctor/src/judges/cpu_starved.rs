@@ -13,14 +13,15 @@ use crate::evidence::{culprit, known};
 use crate::facts::NodeFacts;
 use crate::facts::host::{HostFacts, Throttling};
 
-/// Seconds per second for which a daemon's threads wait for a CPU, if the kernel does not report
-/// pressure.
+/// How long the threads of a starved daemon wait for a CPU, in seconds per second, if the kernel does not
+/// report pressure.
 const MIN_DELAY: f64 = 2.0;
-/// The same, if the kernel reports CPU pressure for the last minute.
+/// How long the threads of a starved daemon wait for a CPU, in seconds per second, if the kernel reports
+/// CPU pressure for the last minute.
 const MIN_DELAY_UNDER_PRESSURE: f64 = 0.3;
-/// The share of the time of all CPUs that the hypervisor took.
+/// If the hypervisor takes at least this share of the time of all CPUs, the daemons may be starved.
 const STEAL_SHARE: f64 = 0.3;
-/// The share of the periods in which a daemon was throttled by its quota.
+/// A daemon that its quota throttles in at least this share of the periods is starved.
 const THROTTLED_SHARE: f64 = 0.25;
 
 pub(super) fn judge(facts: &NodeFacts) -> Opinion {
@@ -39,7 +40,7 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     Opinion::of(findings, missing)
 }
 
-/// Throttled by its own quota, whatever else runs.
+/// Daemons that are throttled by their own quotas, whatever else runs.
 fn throttled(host: &HostFacts) -> Vec<Finding> {
     let often = |group: &&Throttling| {
         group.throttled as f64 >= group.periods as f64 * THROTTLED_SHARE && group.periods >= 4

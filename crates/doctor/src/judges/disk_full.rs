@@ -13,9 +13,10 @@ use crate::facts::NodeFacts;
 use crate::facts::host::{Filesystem, HostFacts};
 use crate::facts::probes::{MAX_SINGLED_OUT, ProbeFacts};
 
-/// If less than this share is left, and less than the figures below, writes fail or soon will.
+/// If at most this share is left, and at most `MIN_LEFT_BYTES` or `MIN_LEFT_INODES`, writes fail or soon
+/// will.
 const MIN_LEFT_SHARE: f64 = 0.01;
-/// A hundredth of a large disk is enough for days.
+/// If more bytes are left, there is enough space: a hundredth of a large disk lasts for days.
 const MIN_LEFT_BYTES: u64 = 1 << 30;
 const MIN_LEFT_INODES: u64 = 10_000;
 

@@ -13,9 +13,10 @@ use crate::evidence::{culprit, known};
 use crate::facts::NodeFacts;
 use crate::facts::host::Disk;
 
-/// The percentage of the last ten seconds in which all tasks were stalled on I/O.
+/// If all tasks were stalled on I/O for at least this percentage of the last ten seconds, a disk may be
+/// saturated.
 const STALLED_PERCENT: f64 = 40.0;
-/// The share of the time in which a disk has requests to process.
+/// A disk that has requests to process for at least this share of the time is busy.
 const BUSY_SHARE: f64 = 0.95;
 /// A request that takes longer delays every process that uses the disk.
 const SLOW_MILLISECONDS: f64 = 100.0;
@@ -28,8 +29,8 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     }
 }
 
-/// Only the runtime waits: for a disk of its own, or one whose requests are limited. It writes to its
-/// database for each step of starting or stopping a container.
+/// Only the runtime waits: for a disk of its own, or one whose requests are limited. The runtime writes to
+/// its database at each step of starting or stopping a container.
 fn of_runtime(facts: &NodeFacts) -> Option<Finding> {
     let wait = runtime_waits_for_disk(facts).filter(DiskWait::is_blocked)?;
     let evidence = wait.says().collect();
@@ -118,7 +119,7 @@ mod tests {
              and stop slowly"
         );
         assert!(finding.advice[0].contains("iostat"), "{finding:#?}");
-        // It waited for a moment.
+        // The thread waited only for a moment.
         assert!(!matches!(judge(&waits(false)), Opinion::Found(_)));
     }
 }

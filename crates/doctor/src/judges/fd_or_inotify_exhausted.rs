@@ -15,9 +15,9 @@ use crate::facts::NodeFacts;
 use crate::facts::host::{HostFacts, Process};
 use crate::limits::NEAR_SHARE;
 
-/// What a node with many pods needs.
+/// How many inotify instances a node with many pods needs.
 const ENOUGH_INSTANCES: u64 = 8192;
-/// The share of a limit from which on it counts as used up.
+/// A limit of which at least this share is used counts as used up.
 const FULL_SHARE: f64 = 0.97;
 
 pub(super) fn judge(facts: &NodeFacts) -> Opinion {
@@ -125,7 +125,7 @@ fn whole_machine(host: &HostFacts) -> Option<Finding> {
     Some(with_sentence(found, resource, open, max))
 }
 
-/// Adds the sentence that a resource is used up, or nearly.
+/// Adds the sentence that a resource is used up, or nearly used up.
 fn with_sentence(mut found: Finding, resource: &str, used: u64, limit: u64) -> Finding {
     let nearly = match found.confidence {
         Confidence::Certain => "",
@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limit_is_raised_as_far_as_it_may_be_and_the_hard_one_never_lowered() {
+    fn a_limit_is_raised_at_most_to_its_maximum_and_the_hard_limit_is_never_lowered() {
         for (soft, hard, most, expected) in [
             (1024, Some(524_288), Some(1_048_576), "--nofile=2048:`"),
             (1024, Some(1500), None, "--nofile=1500:`"),

@@ -29,7 +29,7 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     Opinion::of(by_date.or(by_answer), [lack(fact), unasked])
 }
 
-/// The API server does not accept it, whatever its dates are.
+/// A finding if the API server does not accept the certificate, whatever its dates are.
 fn refused(server: &ApiServer) -> Option<Finding> {
     let (confidence, sentence, answer) = match server.lease.value()? {
         Lease::Unauthorized => (

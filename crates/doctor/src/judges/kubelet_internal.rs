@@ -47,7 +47,7 @@ fn stopped(facts: &NodeFacts) -> Option<Finding> {
         sentence: format!("{} is stopped", stopped.label()),
         culprit: culprit::of_process(stopped),
         evidence,
-        // Its goroutines and its version are not the cause.
+        // Neither its goroutines nor its version is the cause, so other advice and fixes are left out.
         advice: vec![resume_daemon(stopped).into()],
         fixed_in: Vec::new(),
         ..Finding::new(Cause::KubeletInternal, confidence)
@@ -71,9 +71,9 @@ fn reporting(facts: &NodeFacts) -> Option<Finding> {
     }
 }
 
-/// A kubelet creates its lease again if that is missing, but only if there is a node, which it creates
-/// only at its start (`tryRegisterWithAPIServer`, and `ensureLease` of `component-helpers`, Kubernetes
-/// 1.36).
+/// A finding about a kubelet whose node does not exist. A kubelet creates a missing lease again, but only
+/// if its node exists, and it creates the node only when it starts (`tryRegisterWithAPIServer`, and
+/// `ensureLease` of `component-helpers`, Kubernetes 1.36).
 fn unregistered(facts: &NodeFacts, kubelet: &Process, server: &ApiServer) -> Finding {
     let certificate = facts.host.client_certificate.value();
     let node = certificate.and_then(|certificate| certificate.node.as_deref());
@@ -94,7 +94,7 @@ fn unregistered(facts: &NodeFacts, kubelet: &Process, server: &ApiServer) -> Fin
              kube-node-lease",
             server.address
         )],
-        // Its goroutines and its version are not the cause.
+        // Neither its goroutines nor its version is the cause, so other advice and fixes are left out.
         advice: vec![
             format!(
                 "run `kubectl get node {node}`: if it is not found, {restart} creates it, because a \
@@ -162,7 +162,8 @@ fn abort(pid: u32) -> String {
     )
 }
 
-/// The symptom: all calls of the doctor are quick, but `/healthz` reports the sync loop.
+/// The symptom: all calls of the doctor are quick, but `/healthz` reports that the sync loop fails, or does
+/// not respond.
 fn sync_loop(facts: &NodeFacts) -> Opinion {
     let probes = &facts.probes;
     if probes.outcome(Rpc::ListContainers).is_none() {
@@ -254,7 +255,7 @@ mod tests {
             !advice.contains("ABRT") && !advice.contains("restart"),
             "{advice}"
         );
-        // The kubelet of that address answers, so the stopped one is another.
+        // The kubelet at that address answers, so the stopped one is another kubelet.
         let other = node("containerd", "1.7.24")
             .process(500, 1, "kubelet")
             .in_state(500, 'T')
@@ -272,7 +273,8 @@ mod tests {
         assert_eq!(finding.sentence, "k3s-agent (500) is stopped");
     }
 
-    /// A kubelet of this age, the seconds since it renewed its lease, and those since it wrote a line.
+    /// A kubelet of this age, which renewed its lease `renewed` seconds ago and wrote its last log line
+    /// `wrote` seconds ago.
     fn reporting(age: f64, renewed: u64, wrote: Option<u64>) -> NodeFacts {
         let mut facts = node("containerd", "1.7.24")
             .kubelet(200, &[])
@@ -320,7 +322,7 @@ mod tests {
 
     #[test]
     fn a_kubelet_that_renews_its_lease_or_was_just_started_is_not_reported() {
-        // A healthy kubelet may log nothing for long.
+        // A healthy kubelet may log nothing for a long time.
         for (age, renewed, wrote) in [(5000.0, 12, None), (20.0, 340, None)] {
             let opinion = judge(&reporting(age, renewed, wrote));
             assert_eq!(opinion, Opinion::Clear, "{age} {renewed}");
@@ -328,7 +330,7 @@ mod tests {
     }
 
     #[test]
-    fn a_kubelet_whose_lease_does_not_exist_is_not_registered_and_is_restarted() {
+    fn a_kubelet_whose_lease_does_not_exist_is_reported_as_not_registered() {
         let without_lease = |age| {
             let mut facts = reporting(age, 4, None);
             let certificate = ClientCertificate {
@@ -350,7 +352,7 @@ mod tests {
             finding.sentence
         );
         assert!(finding.advice[0].starts_with("run `kubectl get node worker-1`"));
-        // It has just been started, and registers the node.
+        // A kubelet that has just been started registers its node.
         assert_eq!(without_lease(20.0), Opinion::Clear);
     }
 

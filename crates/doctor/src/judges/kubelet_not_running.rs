@@ -45,7 +45,7 @@ fn kubelet_unit(host: &HostFacts) -> Option<&Service> {
     services.find(|service| service.is_kubelet())
 }
 
-/// It runs now, as it does for a few seconds after each start.
+/// A finding about a kubelet that runs now, but only for a few seconds after each start.
 fn exits_at_start(host: &HostFacts) -> Option<Finding> {
     let unit = kubelet_unit(host)?;
     let restarts = Restarts::of(host, unit).filter(Restarts::exits_at_start)?;
@@ -93,7 +93,7 @@ fn not_running(host: &HostFacts) -> Option<Finding> {
     Some(advised(found, unit.map(|unit| read_last_error(&unit.unit))))
 }
 
-/// The state of its unit.
+/// The state of the kubelet's unit, as a phrase.
 fn says(service: &Service) -> String {
     let unit = &service.unit;
     let restarts = match service.restarts {

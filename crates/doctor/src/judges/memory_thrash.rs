@@ -14,7 +14,7 @@ use crate::facts::host::{HostFacts, Process};
 
 /// If less than this share of memory is available, hardly any page stays in memory.
 const SHORT_SHARE: f64 = 0.03;
-/// Pages per second that are evicted and read again.
+/// If this many pages per second are evicted and read again, memory is too short.
 const MANY_REFAULTS: f64 = 5000.0;
 
 pub(super) fn judge(facts: &NodeFacts) -> Opinion {
@@ -60,7 +60,7 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     }
 }
 
-/// `Killed process 500 (containerd)`, if the node needs that process.
+/// The process in a line such as `Killed process 500 (containerd)`, if the node needs that process.
 ///
 /// The loss of a shim or runc, or of a process that exceeds the limit of its own cgroup, affects
 /// only its pod.

@@ -96,7 +96,7 @@ const JUDGES: &[(Cause, Judge)] = &[
     (Cause::ContainerStatusLock, container_status_lock::judge),
     (Cause::ShimUnresponsive, shim_unresponsive::judge),
     (Cause::ContainerLock, container_lock::judge),
-    // A call that waits for a runc is reported with it.
+    // If a call waits for a runc, the runc is reported with that call, so the judges of calls are first.
     (Cause::RuncHung, runc_hung::judge),
     (Cause::ContainerNotDying, container_not_dying::judge),
     (Cause::StatisticsHang, statistics_hang::judge),
@@ -112,7 +112,8 @@ pub(crate) fn has_judge(cause: Cause) -> bool {
     JUDGES.iter().any(|(judged, _)| *judged == cause)
 }
 
-/// All causes that are judged, root causes first. Those of a site are specific, so they explain others.
+/// All causes that are judged, root causes first. The causes that a site has added are specific, so they
+/// explain others.
 pub(crate) fn judged() -> impl Iterator<Item = Cause> {
     let sites = Rules::active().sites().iter().copied();
     let by_rules = Cause::ALL.into_iter().filter(|cause| !has_judge(*cause));

@@ -23,7 +23,7 @@ impl Opinion {
         }
     }
 
-    /// A fact that the judge needs is missing.
+    /// The opinion if a fact that the judge needs is missing.
     pub(super) fn unknown(why: &str) -> Self {
         Self::Unknown(why.to_owned())
     }
@@ -48,7 +48,7 @@ pub(super) fn of_machine(cause: Cause, confidence: Confidence, evidence: Vec<Str
     finding(cause, confidence, Culprit::default(), evidence)
 }
 
-/// What the kernel's log alone shows of a cause.
+/// A finding that rests on the kernel's log alone.
 pub(super) fn of_kernel_log(facts: &NodeFacts, cause: Cause) -> Option<Finding> {
     let (confidence, lines) = kernel_says(facts, cause)?;
     Some(of_machine(cause, confidence, lines))

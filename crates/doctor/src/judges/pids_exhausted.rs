@@ -80,7 +80,7 @@ fn is_used_up(tasks: u64, max: u64) -> bool {
     tasks as f64 >= max as f64 * facts().limits["usedUpPercent"] / 100.0
 }
 
-/// The process with the most zombies, and the evidence.
+/// The parent of the most zombies, and the evidence; `None` if these are few.
 fn zombies(host: &HostFacts) -> Option<(&Process, String)> {
     let mut parents: BTreeMap<u32, usize> = BTreeMap::new();
     for process in host.all_processes() {
@@ -125,7 +125,7 @@ fn full(host: &HostFacts, group: &PidsUse) -> Option<Finding> {
             Confidence::High,
             "no more processes or threads can be created in any pod",
         ),
-        // It belongs to another program on this machine.
+        // The control group belongs to another program on this machine.
         None => return None,
     };
     let culprit = daemon.map_or(found, culprit::of_process);

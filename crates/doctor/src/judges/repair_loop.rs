@@ -1,5 +1,5 @@
-//! Restarting the kubelet because the node is NotReady resets its timer for three minutes and
-//! fixes nothing.
+//! Restarting the kubelet because the node is NotReady resets the three minutes after which its PLEG is
+//! unhealthy, and fixes nothing.
 
 use causes::Cause;
 use causes::finding::Finding;

@@ -1,4 +1,5 @@
-//! Services that systemd restarts again and again, by its own count and the age of their main process.
+//! Services that systemd restarts again and again, according to its own count and the age of their main
+//! process.
 
 use causes::Cause;
 use causes::finding::{Confidence, Culprit, Finding};
@@ -18,18 +19,18 @@ pub(super) struct Restarts<'a> {
     pub(super) service: &'a Service,
     count: u32,
     now: Now<'a>,
-    /// The average time from one start to the next, in seconds, unless most restarts may be old. An upper
-    /// bound: they may have begun long after the machine started.
+    /// The average time from one start to the next, in seconds; `None` if most restarts may be old. It is
+    /// an upper bound, because the restarts may have begun long after the machine started.
     pub(super) round: Option<f64>,
 }
 
 /// What a service does at this moment.
 enum Now<'a> {
-    /// It runs.
+    /// The service runs.
     Runs(&'a Process),
-    /// It was started after the processes were read.
+    /// The service was started after the processes were read.
     Started(u32),
-    /// It has exited, and waits for its restart.
+    /// The service has exited, and waits for its restart.
     Waits,
 }
 
@@ -85,7 +86,7 @@ impl<'a> Restarts<'a> {
             .is_some_and(|round| round <= MAX_ROUND_OF_EXITS_SECONDS)
     }
 
-    /// A finding about them, with a lower confidence if some of the restarts may be old.
+    /// A finding about these restarts, with a lower confidence if some of them may be old.
     pub(super) fn found(&self, cause: Cause) -> Finding {
         let confidence = match self.round {
             Some(_) => Confidence::High,
@@ -107,7 +108,7 @@ impl<'a> Restarts<'a> {
         finding(cause, confidence, culprit, evidence)
     }
 
-    /// How often it was restarted, and when last.
+    /// How often the service was restarted, and when it was last restarted.
     pub(super) fn says(&self) -> String {
         let last = match self.now {
             Now::Runs(process) => format!("the last time {} ago", age(process)),
@@ -129,7 +130,7 @@ impl<'a> Now<'a> {
                 None => (host.process(1)?.comm == "systemd" && host.shows_all_processes())
                     .then_some(Self::Started(pid)),
             },
-            // Stopped, or systemd has given up.
+            // The service is stopped, or systemd has given up.
             (None, _) => None,
         }
     }

@@ -28,7 +28,7 @@ fn of(facts: &NodeFacts, runc: &Process) -> Finding {
     let command = verb_of_runc(runc).map_or("runc".to_owned(), |verb| format!("`runc {verb}`"));
     let id = container_of_runc(runc);
     let container = id.map_or(String::new(), |id| format!(" of container {}", short(id)));
-    // A disk that is slow may hold one up for as long.
+    // A slow disk may hold up a runc for as long.
     let (confidence, what) = match runc.is_stopped() {
         true => (Confidence::Certain, "is stopped".to_owned()),
         false => {
@@ -41,7 +41,8 @@ fn of(facts: &NodeFacts, runc: &Process) -> Finding {
     found.advising(release_runc(runc, &starter(facts, runc), id, facts))
 }
 
-/// The process, the container that it is to change, and its pod, or that of the shim that started it.
+/// The runc, the container that it is to change, and the pod of that container or, if that is not known, of
+/// the shim that started the runc.
 fn culprit(facts: &NodeFacts, runc: &Process) -> Culprit {
     let shims = shims(facts).unwrap_or_default();
     let shim = shims.iter().find(|shim| shim.process.pid == runc.ppid);
@@ -105,7 +106,7 @@ mod tests {
         assert_eq!(found.culprit.container.as_deref(), Some("app"));
     }
 
-    /// Its shim serves nothing yet.
+    /// The shim of this runc serves nothing yet.
     #[test]
     fn a_runc_that_is_to_create_a_sandbox_is_named_by_the_task_that_has_no_process_yet() {
         let create = format!("runc --root /run/containerd/runc/k8s.io create --bundle b {ID}");
@@ -133,7 +134,7 @@ mod tests {
             .process(300, 10, "runc")
             .process(301, 300, "sh");
         assert_eq!(judge(&session.facts()), Opinion::Clear);
-        // Of a shim that serves another runtime.
+        // This runc is below a shim that serves another runtime.
         let elsewhere = of_shim(12.0).process(77, 1, "containerd-shim");
         let elsewhere = elsewhere.process(310, 77, "runc");
         assert_eq!(judge(&elsewhere.facts()), Opinion::Clear);

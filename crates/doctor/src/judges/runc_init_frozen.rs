@@ -29,7 +29,7 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
         .filter(|process| process.is_runc_init() || process.is_runc())
         .filter_map(|process| stuck(process, host))
         .collect();
-    // One that is to end, and cannot, has a finding of its own.
+    // A frozen container that is to end, but cannot, is a separate finding.
     let ending = endings(facts);
     let is_reported = |group: &FrozenCgroup| {
         let mut ending = ending.iter();
@@ -137,7 +137,7 @@ fn left_frozen(facts: &NodeFacts, group: &FrozenCgroup) -> Option<Finding> {
         }
         [task, others @ ..] => format!("{} and {} more are", name_of_task(task), others.len()),
     };
-    // It waited there in the first sample already, so this is not the short freeze of an update.
+    // The process already waited there in the first sample, so this is not the short freeze of an update.
     let mut firsts = tasks.iter().filter_map(|task| first(task));
     let confidence = match firsts.any(|first| first.waits().any(is_of_freezer)) {
         true => Confidence::High,
@@ -188,7 +188,7 @@ mod tests {
         let lasting = frozen().waiting(81, "__refrigerator");
         let finding = &found(judge(&lasting.facts()))[0];
         assert_eq!(finding.confidence, Confidence::High);
-        // It is reported as one that does not end.
+        // The container is reported as one that does not end.
         let killed = frozen().pending(81, EndSignal::Kill);
         assert_eq!(judge(&killed.facts()), Opinion::Clear);
         let other = node("containerd", "2.3.4").frozen("/user/vm", file, "THAWED");

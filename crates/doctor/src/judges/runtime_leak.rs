@@ -1,5 +1,5 @@
-//! A daemon of the node has far more memory, threads or file descriptors than it needs. Goroutines are
-//! not visible from outside: a leak of them is one of memory.
+//! A daemon of the node has far more memory, threads or file descriptors than it needs. Goroutines are not
+//! visible from outside: a leak of goroutines is found as a leak of memory.
 
 use causes::Cause;
 use causes::finding::{Confidence, Finding};

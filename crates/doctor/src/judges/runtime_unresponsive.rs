@@ -51,7 +51,7 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
             _ => no_call_answered(facts, version),
         }],
         End::Answered => {
-            // A debugger (state t) stops it for a moment, again and again.
+            // Only state T counts: a debugger (state t) stops the runtime for a moment, again and again.
             let runtime = facts.runtime_process();
             let stopped = runtime.filter(|process| process.state == 'T');
             let stopped = stopped.map(|process| stopped_since(facts, process));

@@ -19,13 +19,15 @@ use crate::limits::SLOW_CALL_SECONDS;
 mod unnoticed;
 mod without_conmon;
 
-/// The symptom: the status of one sandbox hangs, or a shim is stopped.
+/// The symptom: the status of one sandbox hangs, a shim is stopped, an exit was not noticed, or a conmon
+/// has ended.
 pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     let probes = &facts.probes;
     if probes.calls.is_empty() {
         return Opinion::unknown(NOT_PROBED);
     }
-    // Only containerd calls a shim for it; in other runtimes a lock is held.
+    // Only containerd calls a shim for the status of a sandbox; in other runtimes, that call waits for a
+    // lock.
     let hung = match probes.may_blame_one() && probes.may_be_containerd() {
         true => probes.singled_out(Rpc::PodSandboxStatus),
         false => Vec::new(),
@@ -38,7 +40,7 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
         let shim = serving(shims, probe);
         blamed.extend(shim.map(|shim| shim.process.pid));
         let subject = subject(probe);
-        // A shim that merely sleeps may wait for nothing, and the runtime for its disk.
+        // A shim that merely sleeps may not be at fault: the runtime may wait for its disk.
         let (confidence, sentence) = match shim.is_some_and(|shim| shim.fault().is_none()) {
             true => (
                 Confidence::Medium,
@@ -76,7 +78,7 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     Opinion::of(findings, [unseen])
 }
 
-/// If many shims are stopped, something has stopped them all.
+/// One finding for many stopped shims, because something has stopped them all.
 fn of_many_stopped(stopped: &[&Shim]) -> Finding {
     let mut finding = Finding {
         sentence: format!(
@@ -209,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn in_cri_o_a_conmon_that_sleeps_is_not_accused_for_the_status_of_its_sandbox() {
+    fn in_cri_o_a_conmon_that_sleeps_is_not_blamed_for_the_status_of_its_sandbox() {
         let facts = node("cri-o", "1.36.3")
             .answered(Rpc::PodSandboxStatus, 7, 0.002)
             .status(Rpc::PodSandboxStatus, "s1", "shop", "web", "")
@@ -231,7 +233,7 @@ mod tests {
         assert_eq!(findings[0].culprit.id.as_deref(), Some("c1"));
         assert!(findings[0].sentence.contains("conmon (80) of pod shop/web"));
         assert!(findings[0].advice[0].contains("kill -CONT 80"));
-        // A call that hangs for its container is reported with it, once.
+        // A call that hangs for the container is reported together with the conmon, once.
         let hangs = node().status(Rpc::PodSandboxStatus, "s1", "shop", "web", "");
         let findings = crate::diagnosis::diagnose(&hangs.facts(), |_| true).findings;
         let causes: Vec<Cause> = findings.iter().map(|finding| finding.cause).collect();

@@ -1,4 +1,5 @@
-//! The statistics of all containers are not answered, while the lists are: then a kubelet evicts no pod.
+//! Calls for the statistics of all containers are not answered, while the lists are: then a kubelet evicts
+//! no pod.
 
 use causes::Cause;
 use causes::finding::{Confidence, Culprit, Finding};
@@ -30,7 +31,7 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     if !probes.may_blame_one() || lists.any(|list| list != Some(Outcome::Ok)) {
         return Opinion::unknown(NOT_ANSWERED);
     }
-    // A runtime calls each shim for them. One that is stuck is reported by itself.
+    // A runtime calls each shim for the statistics. A shim that is stuck is a separate finding.
     let shims = shims(facts).unwrap_or_default();
     let is_stuck = |fault: ShimFault| !matches!(fault, ShimFault::Runc(_));
     if shims.iter().filter_map(Shim::fault).any(is_stuck) {
@@ -58,7 +59,7 @@ fn of(facts: &NodeFacts, hung: &[&Probe]) -> Finding {
             said,
             advice,
         }) => (Confidence::High, culprit, format!("; {said}"), advice),
-        // They may only take long.
+        // The calls may only be slow.
         None => (
             Confidence::Medium,
             Culprit::default(),
@@ -77,7 +78,7 @@ fn of(facts: &NodeFacts, hung: &[&Probe]) -> Finding {
     found.advising(advice)
 }
 
-/// What to do where no container and no command is known to hold them up.
+/// What to do if no container and no command is known to hold up the statistics.
 fn look_for(facts: &NodeFacts, evidence: &mut Vec<String>) -> String {
     let execs = old_execs(facts);
     if !execs.is_empty() {
@@ -102,7 +103,7 @@ fn look_for(facts: &NodeFacts, evidence: &mut Vec<String>) -> String {
     "run `pleg doctor` again in a minute: it names a `runc` that does not return by then".to_owned()
 }
 
-/// A kubelet decides on evictions by the statistics, and only passes the metrics on.
+/// What is missing: a kubelet decides on evictions by the statistics, but merely passes on the metrics.
 fn consequence(hung: &[&Probe]) -> &'static str {
     let is_metrics = |probe: &&Probe| probe.call == Rpc::ListPodSandboxMetrics;
     match hung.iter().all(is_metrics) {
@@ -111,14 +112,14 @@ fn consequence(hung: &[&Probe]) -> &'static str {
     }
 }
 
-/// What holds them up.
+/// What holds up the statistics.
 struct HeldBy {
     culprit: Culprit,
     said: String,
     advice: String,
 }
 
-/// The container for which they may wait: one that is to end, or that a runc changes.
+/// The container for which the calls may wait: one that is to end, or that a runc changes.
 fn held_by(facts: &NodeFacts) -> Option<HeldBy> {
     if let Some(ending) = endings(facts).first() {
         let name = name_of_task(ending.task);

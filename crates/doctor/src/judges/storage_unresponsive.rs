@@ -32,7 +32,8 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
 /// One finding for all blocked threads, those of processes that serve containers first.
 fn waiting(facts: &NodeFacts) -> Option<Finding> {
     let mut waits = waits(facts, Cause::StorageUnresponsive);
-    // On a busy disk, kernel threads and processes that write a lot also wait in the other functions.
+    // On a busy disk, kernel threads and processes that write a lot also wait in functions of lower
+    // confidence.
     waits.retain(|wait| wait.confidence >= Confidence::High);
     let first = waits.first()?;
     let confidence = match first.process.serves_containers() {
@@ -120,7 +121,7 @@ fn is_of_fuse(function: &str) -> bool {
 
 /// FUSE connections that had outstanding requests in both samples.
 ///
-/// A server in use always has some: it is reported only if a thread is blocked on it, or if a
+/// A server in use always has some, so a connection is reported only if a thread is blocked on it, or if a
 /// component that the node needs is affected.
 fn fuse(facts: &NodeFacts) -> Vec<Finding> {
     let host = &facts.host;

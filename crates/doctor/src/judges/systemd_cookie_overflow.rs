@@ -23,7 +23,7 @@ const LAST_SERIAL: f64 = 4_294_967_295.0;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum SerialsLeft {
-    /// The seconds until the last number, at the present rate.
+    /// The seconds until the last number, at the higher of the current and the average rate.
     Seconds(f64),
     /// This systemd continues after the last number.
     Unlimited,
@@ -56,7 +56,7 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
     Opinion::of(found, [lack(&host.bus.ping)])
 }
 
-/// How long it is until systemd stops answering, at the current rate.
+/// How long it is until systemd stops answering, at the higher of the current and the average rate.
 pub(crate) fn serials_left(facts: &NodeFacts) -> SerialsLeft {
     let host = &facts.host;
     if overflow(host) == SerialOverflow::Repaired {
@@ -81,8 +81,8 @@ fn serial(host: &HostFacts) -> Option<u32> {
     }
 }
 
-/// Judged by the running version: an updated package does not change a process that was
-/// started before the update.
+/// Whether systemd stops at the last serial number. Judged by the running version: an updated package does
+/// not change a process that was started before the update.
 fn overflow(host: &HostFacts) -> SerialOverflow {
     let replaced = host.versions.init_replaced.value() == Some(&true);
     let package = host.versions.package("systemd").filter(|_| !replaced);
@@ -114,8 +114,8 @@ fn near_overflow(host: &HostFacts, serial: u32, overflow: SerialOverflow) -> Fin
     of_systemd(confidence, evidence)
 }
 
-/// It owns its name but does not answer, while its private socket, which has its own serial
-/// numbers, does.
+/// systemd owns its name but does not answer on the bus, while it answers on its private socket, which has
+/// its own serial numbers.
 fn after_overflow(host: &HostFacts, seconds: f64, overflow: SerialOverflow) -> Option<Finding> {
     host.bus.owner.value()?.as_ref()?;
     let private = match host.bus.private.value() {

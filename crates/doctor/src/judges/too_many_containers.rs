@@ -1,4 +1,4 @@
-//! More to inspect than a relist can do in time, computed from measured calls.
+//! More pods than a relist can inspect in time, computed from measured calls.
 
 use causes::Cause;
 use causes::finding::{Confidence, Finding};
@@ -41,8 +41,8 @@ pub(super) fn judge(facts: &NodeFacts) -> Opinion {
         );
     };
     let all = price.lists() + price.pod() * price.pods;
-    // There are only one or two samples of each list, so a busy moment would be multiplied by all
-    // pods; of the status calls there are many.
+    // There are only one or two samples of each list, so a busy moment would be multiplied by the number of
+    // pods. There are many samples of status calls.
     let statuses = price.statuses() * price.pods;
     let confidence = match all {
         _ if all >= THRESHOLD_SECONDS && statuses >= SLOW_SECONDS / 2.0 => Confidence::High,
@@ -87,19 +87,19 @@ fn priced(facts: &NodeFacts) -> Option<(&Rows, Price)> {
         },
         pods: rows.sandboxes.max(1) as f64,
         containers: rows.containers as f64,
-        // If its version is not known, it is probably one of the many that request them.
+        // If the kubelet's version is not known, it is probably one of the many that request these lists.
         lists_again: kubelet.is_none_or(|it| Some(it) < Version::parse(WITHOUT_LISTS)),
     };
     Some((rows, price))
 }
 
 impl Price {
-    /// A relist without changes.
+    /// The cost of a relist without changes, in seconds.
     fn lists(&self) -> f64 {
         self.sandboxes_list + self.containers_list
     }
 
-    /// The inspection of one pod. A filtered list costs as much as a whole one.
+    /// The cost of inspecting one pod, in seconds. A filtered list costs as much as a whole one.
     fn pod(&self) -> f64 {
         match self.lists_again {
             true => self.statuses() + self.lists(),
@@ -107,7 +107,7 @@ impl Price {
         }
     }
 
-    /// The statuses of one pod.
+    /// The cost of the status calls for one pod, in seconds.
     fn statuses(&self) -> f64 {
         self.sandbox + self.container * self.containers / self.pods
     }
@@ -154,8 +154,8 @@ impl Price {
     }
 }
 
-/// The cost of a call that is made alone, or else the median, which is too high where calls were made
-/// beside others.
+/// The cost of a call that is made alone, or else the median, which is too high if calls were made at the
+/// same time as others.
 fn each(cost: &Cost) -> f64 {
     cost.alone.unwrap_or(cost.p50)
 }
@@ -264,7 +264,7 @@ mod tests {
         assert_eq!(findings[0].verdict, Verdict::Suspect);
         let said = &findings[0].sentence;
         assert!(said.contains("about 2m51.1s"), "{said}");
-        // (180 - 0.1) / 0.475 is more than there are.
+        // (180 - 0.1) / 0.475 is more pods than there are.
         assert!(said.contains("all of them can change at once"), "{said}");
         assert!(!said.contains("more than"), "{said}");
         let evidence = findings[0].evidence.join("\n");
@@ -292,7 +292,8 @@ mod tests {
         };
         // 0.55 + (0.55 + 0.015) x 110 = 62.7 s
         assert_eq!(judge(&busy(0.275).facts()), Opinion::Clear);
-        // Beyond the threshold they count, and what they rest on leaves it a suspicion.
+        // Beyond the threshold, slow lists count, but they are only a suspicion, because there are few
+        // samples of them.
         let findings = found(judge(&busy(0.9).facts()));
         assert_eq!(findings[0].verdict, Verdict::Suspect);
     }

@@ -1,4 +1,4 @@
-//! Files of processes of which a read never returns: each costs one fact and nothing else.
+//! Files of processes whose read never returns: each costs one fact and nothing else.
 
 use std::time::{Duration, Instant};
 
@@ -22,7 +22,7 @@ const FILES: [&str; 6] = [
     "task/1000/stat",
 ];
 
-/// A healthy machine with `count` more processes, from 1000 on.
+/// A healthy machine with `count` more processes, whose PIDs begin at 1000.
 fn with_tasks(count: u32) -> Machine {
     (1000..1000 + count).fold(Machine::healthy(), |machine, pid| {
         machine.task(&Task::new(pid, 1, "app").in_container())

@@ -67,7 +67,7 @@ impl Task {
         }
     }
 
-    /// In uninterruptible sleep.
+    /// The task in uninterruptible sleep, in this function of the kernel.
     pub fn blocked_in(mut self, wchan: &'static str) -> Self {
         self.state = 'D';
         self.wchan = wchan;
@@ -210,14 +210,14 @@ impl Machine {
             .task(&Task::new(710, 700, "app").in_container())
     }
 
-    /// With this file.
+    /// Adds this file.
     pub fn file(self, path: &str, text: &str) -> Self {
         write(&self.folder.path().join(path), text);
         self
     }
 
-    /// With a program that is this script. Another process writes it, because a file that is open for writing
-    /// cannot be executed, and a process that a test starts meanwhile would inherit the open file.
+    /// Adds a program that is this script. Another process writes it, because a file that is open for
+    /// writing cannot be executed, and a process that a test starts meanwhile would inherit the open file.
     pub fn program(self, path: &str, script: &str) -> Self {
         let machine = self.file("script", script);
         let target = machine.path(path);
@@ -227,19 +227,19 @@ impl Machine {
             .args([machine.path("script"), target])
             .status();
         assert!(installed.is_ok_and(|status| status.success()));
-        // An unprivileged user runs it.
+        // An unprivileged user runs the program.
         let readable = fs::Permissions::from_mode(0o755);
         fs::set_permissions(machine.folder.path(), readable).expect("a folder");
         machine
     }
 
-    /// With this file in the second sample.
+    /// Adds or replaces this file in the second sample.
     pub fn later(mut self, path: &str, text: &str) -> Self {
         self.later.insert(path.into(), text.to_owned());
         self
     }
 
-    /// Without this file or folder.
+    /// Removes this file or folder.
     pub fn without(self, path: &str) -> Self {
         let path = self.folder.path().join(path);
         let _ = fs::remove_dir_all(&path).or_else(|_| fs::remove_file(&path));
@@ -251,7 +251,7 @@ impl Machine {
         self
     }
 
-    /// With this task in the second sample.
+    /// Adds or replaces this task in the second sample.
     pub fn task_later(mut self, task: Task) -> Self {
         self.later_tasks.push(task);
         self
@@ -262,13 +262,13 @@ impl Machine {
         self
     }
 
-    /// With a change of its runtime or of the answers.
+    /// Changes the facts about the runtime, such as its answers.
     pub fn asked(mut self, change: impl FnOnce(&mut ProbeFacts)) -> Self {
         change(&mut self.probes);
         self
     }
 
-    /// With a slow runtime.
+    /// Makes the runtime slow.
     pub fn suffering(mut self) -> Self {
         self.probes.calls[1].seconds = 3.2;
         self
@@ -278,7 +278,7 @@ impl Machine {
         self.folder.path().join(path)
     }
 
-    /// With a pipe in the place of this file. A read of it never returns.
+    /// Puts a pipe in the place of this file, so that a read of the file never returns.
     pub fn blocked(self, path: &str) -> Self {
         let machine = self.without(path);
         let mode = rustix::fs::Mode::from_raw_mode(0o600);
@@ -294,7 +294,7 @@ impl Machine {
         self.facts_within(Host::at("/").step)
     }
 
-    /// The same, with this limit for each step.
+    /// The facts that are collected with this limit for each step.
     pub fn facts_within(&self, step: Duration) -> NodeFacts {
         let root = self.folder.path();
         let mut helpers = Helpers::threads(3).expect("threads");
@@ -311,12 +311,11 @@ impl Machine {
             }
             Duration::from_secs(1)
         });
-        // The bus is not a file: it is that of the test, if the test has one. The free space is that of the
-        // disk on which the test runs.
+        // The bus is not a file, so its facts are those that the test sets, if it sets any.
         if self.bus != BusFacts::default() {
             host.bus = self.bus.clone();
         }
-        // The disk below the directory may be full, which is not a property of this machine.
+        // The disk on which the test runs may be full, which is not a property of this machine.
         for root in &mut host.filesystems {
             if let Fact::Known { value, .. } = root {
                 value.bytes_available = value.bytes;
@@ -335,7 +334,7 @@ impl Machine {
         }
     }
 
-    /// The findings of this cause.
+    /// The findings of this cause, which must have been checked.
     #[track_caller]
     pub fn findings(&self, cause: Cause) -> Vec<Finding> {
         let diagnosis = diagnose(&self.facts(), |wanted| wanted == cause);
@@ -355,7 +354,7 @@ impl Machine {
         findings.remove(0)
     }
 
-    /// There is no finding of this cause.
+    /// Asserts that there is no finding of this cause.
     #[track_caller]
     pub fn has_no_finding(&self, cause: Cause) {
         assert_eq!(self.findings(cause), []);

@@ -40,7 +40,7 @@ fn containerd() -> Task {
     )
 }
 
-/// A container with its shim, in the processes and in the folder of dockerd's containerd.
+/// Adds a container with its shim to the processes and to the folder of dockerd's containerd.
 fn container(machine: Machine, pod: Pod, id: &str, shim: u32) -> Machine {
     let tasks = "run/docker/containerd/daemon/io.containerd.runtime.v2.task/moby";
     let group = format!("{}/{id}", pod.group());
@@ -55,14 +55,15 @@ fn container(machine: Machine, pod: Pod, id: &str, shim: u32) -> Machine {
         .file(&format!("{tasks}/{id}/init.pid"), &(shim + 1).to_string())
 }
 
-/// The status calls of all pods hang. Some of them were answered before.
+/// Makes the status calls of all pods hang. Some of them were answered before.
 fn all_hang(probes: &mut ProbeFacts) {
     for call in [Rpc::PodSandboxStatus, Rpc::ContainerStatus] {
         for pod in [WEB, DB] {
             hung(pod, call)(probes);
         }
     }
-    // The ids that an agent has saved have no kind, so the status of a sandbox is requested as of a container.
+    // The ids that an agent has saved have no kind, so the status of a sandbox is requested like that of a
+    // container.
     let mut guessed = DB.call(Rpc::ContainerStatus, End::Hung, 6.0);
     guessed.id = Some(DB.sandbox());
     (guessed.pod, guessed.container) = (None, None);

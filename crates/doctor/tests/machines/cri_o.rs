@@ -12,7 +12,7 @@ use crate::others::{
     task, unresponsive,
 };
 
-/// The conmon of the container of `web`, and its process.
+/// The conmon of the container of `web`. `APP` is the process of that container.
 const CONMON: u32 = 710;
 const APP: u32 = 711;
 
@@ -25,7 +25,7 @@ fn healthy() -> Machine {
     })
 }
 
-/// A container with its conmon, in the processes and in CRI-O's records.
+/// Adds a container with its conmon to the processes and to CRI-O's records.
 fn container(machine: Machine, pod: Pod, id: &str, name: &str, conmon: u32) -> Machine {
     let notes = format!("run/containers/storage/overlay-containers/{id}/userdata");
     let spec = format!(

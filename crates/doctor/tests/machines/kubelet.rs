@@ -1,5 +1,5 @@
-//! The API server that the kubelet reports to, from its kubeconfig, and the certificate that the
-//! kubelet shows there.
+//! The API server that the kubelet reports to, from its kubeconfig, and the certificate that the kubelet
+//! presents there.
 
 use std::io::{Read, Write};
 use std::net::TcpListener;
@@ -41,7 +41,7 @@ fn kubeconfig(port: u16) -> String {
     )
 }
 
-/// A machine whose API server listens there.
+/// A machine whose API server listens on this port.
 fn reporting_to(port: u16) -> Machine {
     Machine::healthy()
         .file("etc/kubernetes/kubelet.conf", &kubeconfig(port))
@@ -53,7 +53,7 @@ fn api_server(machine: &Machine) -> ApiServer {
     host.api_server.value().expect("it was asked").clone()
 }
 
-/// A port on which each connection is given to `serve`.
+/// Listens on a port, which is returned, and gives each connection to `serve`.
 fn listening(serve: impl Fn(std::net::TcpStream) + Send + 'static) -> u16 {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = listener.local_addr().expect("an address").port();
@@ -65,13 +65,13 @@ fn listening(serve: impl Fn(std::net::TcpStream) + Send + 'static) -> u16 {
     port
 }
 
-/// An API server that answers with this head.
+/// Starts an API server that answers each request with this head. Returns its port.
 fn answering(head: &'static str) -> u16 {
     serving(KUBELET, move |_| head.to_owned()).0
 }
 
-/// An API server that knows the client certificates of this authority, and what is requested of it: the
-/// first line, with what the certificate was.
+/// Starts an API server that accepts the client certificates of this authority. Returns its port and the
+/// requests that it receives: the first line of each, and whether the client presented a certificate.
 fn serving(
     authority: &str,
     answer: impl Fn(&str) -> String + Send + 'static,
@@ -126,7 +126,7 @@ const ANSWER: &str = "HTTP/1.1 401 Unauthorized\r\nDate: Fri, 10 Nov 2023 22:13:
                       Content-Length: 0\r\n\r\n";
 
 #[test]
-fn an_api_server_that_answers_whatever_is_reached() {
+fn an_api_server_that_answers_with_any_status_is_reachable() {
     let server = api_server(&reporting_to(answering(ANSWER)));
     assert_eq!(server.answer, ApiAnswer::Answered);
     let clock = server.clock.expect("the time of the server");
@@ -168,7 +168,7 @@ fn an_api_server_of_another_authority_is_distinguished_from_one_that_cannot_be_r
 }
 
 #[test]
-fn a_client_certificate_that_has_expired_is_a_problem_with_its_date() {
+fn the_date_of_an_expired_client_certificate_is_read() {
     let machine = reporting_to(answering(ANSWER)).file(KUBELET_FILE, EXPIRED);
     let facts = machine.facts();
     let certificate = facts.host.client_certificate.value();
@@ -256,7 +256,7 @@ fn without_a_certificate_that_names_a_node_none_is_shown() {
     }
 }
 
-/// What is found of a machine now.
+/// The findings about a machine, as of now.
 fn found_now(machine: &Machine, cause: Cause) -> Vec<causes::finding::Finding> {
     let facts = NodeFacts {
         taken: WallTime::now(),
@@ -305,7 +305,7 @@ fn a_kubelet_that_does_not_renew_its_lease_is_suspected_of_it_and_a_healthy_one_
 }
 
 #[test]
-fn a_certificate_that_cannot_be_read_and_a_key_are_in_no_bundle() {
+fn the_key_of_the_client_certificate_is_in_no_bundle() {
     let (port, _requests) = serving(KUBELET, |_| lease(8));
     let machine = reporting_to(port).file(KUBELET_FILE, KUBELET);
     let kept = serde_json::to_string(&machine.facts()).expect("JSON");

@@ -60,7 +60,7 @@ fn a_limit_at_its_maximum_is_not_raised_and_process_1_is_not_restarted() {
         .file("proc/loadavg", "9.0 9.0 9.0 9/4194000 1\n")
         .file("proc/sys/kernel/pid_max", "4194304\n")
         .file("proc/sys/kernel/threads-max", "9999999\n");
-    // A zombie has little else than its state, and other files would take the disk a minute.
+    // A zombie has little besides its state, and writing its other files would take a minute.
     let with_zombies = |machine: Machine, parent: u32| {
         (10_000..11_000).fold(machine, |machine, pid| {
             let stat = format!(
@@ -77,7 +77,7 @@ fn a_limit_at_its_maximum_is_not_raised_and_process_1_is_not_restarted() {
     let finding = machine.finding(Cause::PidsExhausted);
     shows_parent(&finding, 1);
     advises(&finding, "compare the number of tasks with kernel.pid_max");
-    // Its pod would be lost with the shim.
+    // A shim is not restarted, because its pod would be lost.
     let machine = with_zombies(machine, 700);
     let finding = machine.finding(Cause::PidsExhausted);
     shows_parent(&finding, 700);
@@ -137,7 +137,7 @@ fn on_version_2_the_kernel_itself_says_how_many_are_dying() {
             .file("sys/fs/cgroup/cgroup.controllers", "memory pids")
             .file("sys/fs/cgroup/cgroup.stat", &stat)
     };
-    // One that was removed holds no id: many of them only slow the statistics down.
+    // A cgroup that was removed holds no id: many of them only slow down the statistics.
     let finding = counted(400, 64_000).finding(Cause::MemoryCgroupLeak);
     shows(&finding, "64000 cgroups were removed and are not freed");
     assert_eq!(finding.confidence, Confidence::Medium);
@@ -169,7 +169,7 @@ fn a_runtime_near_the_memory_limit_of_its_slice_is_about_to_be_killed() {
     assert_eq!(finding.culprit.pid, Some(500));
     shows(&finding, "500 MiB of memory, and is killed at 512 MiB");
     machine(unlimited.trim()).has_no_finding(Cause::RuntimeLeak);
-    // 8,000,000 KiB of the machine.
+    // The machine has 8,000,000 KiB.
     let large = stat.replace(&pages.to_string(), &(pages * 5).to_string());
     let finding = Machine::healthy().file("proc/500/stat", &large);
     let finding = finding.finding(Cause::RuntimeLeak);

@@ -1,5 +1,4 @@
-//! A node with two pods on a runtime that is not containerd: something of `web` hangs, and `db` is
-//! healthy.
+//! A node with two pods on a runtime that is not containerd: something in `web` hangs, and `db` is healthy.
 
 use causes::Cause;
 use causes::finding::{Finding, PodName};
@@ -14,7 +13,7 @@ use crate::built::{Machine, Task, answered};
 /// The process behind the socket.
 pub const RUNTIME: u32 = 500;
 
-/// Sandbox and container of a pod; the digits are those of its sandbox's id.
+/// A pod with a sandbox and a container. Their ids consist of the first and of the second digit.
 #[derive(Clone, Copy)]
 pub struct Pod {
     pub name: &'static str,
@@ -71,7 +70,7 @@ impl Pod {
     }
 }
 
-/// A node on which this runtime answers; its processes and folders are added.
+/// A node on which this runtime answers. The caller adds further processes and the runtime's folders.
 pub fn node(runtime: &str, version: &str, socket: &str, daemon: &'static str) -> Machine {
     let machine = [RUNTIME, 700, 710]
         .iter()
@@ -121,14 +120,14 @@ pub fn task(pid: u32, ppid: u32, comm: &'static str, group: &str) -> Task {
     task
 }
 
-/// In state T.
+/// The task in state T.
 pub fn stopped(mut task: Task) -> Task {
     task.state = 'T';
     task.wchan = "do_signal_stop";
     task
 }
 
-/// A zombie.
+/// The task as a zombie.
 pub fn dead(mut task: Task) -> Task {
     task.state = 'Z';
     task.wchan = "0";
@@ -140,7 +139,7 @@ pub fn hung(pod: Pod, call: Rpc) -> impl FnOnce(&mut ProbeFacts) {
     move |probes| probes.calls.push(pod.call(call, End::Hung, 6.0))
 }
 
-/// The runtime answers no call.
+/// Makes the runtime answer no call.
 pub fn unresponsive(probes: &mut ProbeFacts) {
     probes.costs.clear();
     for call in &mut probes.calls {
@@ -148,7 +147,7 @@ pub fn unresponsive(probes: &mut ProbeFacts) {
     }
 }
 
-/// Every status call of every pod fails with this error.
+/// Makes every status call of every pod fail with this error.
 pub fn failing(probes: &mut ProbeFacts, why: &str) {
     probes.costs.clear();
     for call in [Rpc::PodSandboxStatus, Rpc::ContainerStatus] {
@@ -169,7 +168,7 @@ pub fn said(machine: &Machine) -> Diagnosis {
     diagnose(&machine.facts(), |_| true)
 }
 
-/// The only finding. Its advice is harmless: it does not kill a process.
+/// The only finding, after an assertion that its advice kills no process.
 #[track_caller]
 pub fn only(machine: &Machine, cause: Cause) -> Finding {
     let mut findings = said(machine).findings;
@@ -182,7 +181,7 @@ pub fn only(machine: &Machine, cause: Cause) -> Finding {
     findings.remove(0)
 }
 
-/// Nothing is found, although the shims or conmons were examined.
+/// Asserts that nothing is found, although the shims or conmons were examined.
 #[track_caller]
 pub fn is_healthy_and_its_shims_were_seen(machine: &Machine) {
     let said = said(machine);

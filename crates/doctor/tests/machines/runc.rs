@@ -123,11 +123,11 @@ fn an_exec_that_never_returns_is_recognized_by_version_and_by_its_lack_of_childr
 
     left(version("1.3.6")).has_no_finding(Cause::RuncShortExecStuck);
     version("1.3.2").has_no_finding(Cause::RuncShortExecStuck);
-    // It still has something to wait for.
+    // This runc still has a child process to wait for.
     left(version("1.3.2"))
         .task(&Task::new(901, 900, "runc:[2:INIT]"))
         .has_no_finding(Cause::RuncShortExecStuck);
-    // By hand, in a terminal, it may last for days.
+    // A runc that was started by hand in a terminal may run for days.
     version("1.3.2")
         .task(&Task::new(900, 1, "runc").aged(300))
         .has_no_finding(Cause::RuncShortExecStuck);

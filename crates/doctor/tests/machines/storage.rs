@@ -46,7 +46,7 @@ fn neither_what_is_collected_nor_what_is_found_holds_a_credential() {
         assert!(!shown.contains("hunter2"), "{shown}");
         assert!(shown.contains("//[redacted]@filer"), "{shown}");
     }
-    // A bundle that an earlier version made is quoted without it.
+    // A bundle that an earlier version made is quoted without the credential.
     let mut facts = machine.facts();
     let Fact::Known { value, .. } = &mut facts.host.mounts else {
         panic!("{:?}", facts.host.mounts);
@@ -65,7 +65,7 @@ fn a_thread_that_ran_between_the_samples_is_not_blocked() {
     machine
         .task_later(shim)
         .has_no_finding(Cause::StorageUnresponsive);
-    // Asleep in the same function, but to be woken by anything.
+    // A process that sleeps interruptibly is not blocked either.
     let mut asleep = Task::new(700, 1, "containerd-shim");
     asleep.wchan = "fuse_dev_do_read";
     Machine::healthy()
@@ -74,7 +74,7 @@ fn a_thread_that_ran_between_the_samples_is_not_blocked() {
 }
 
 #[test]
-fn a_workload_that_waits_for_its_volume_is_a_suspicion_only() {
+fn a_workload_that_waits_for_its_volume_is_only_a_suspicion() {
     let app = Task::new(710, 700, "app")
         .in_container()
         .blocked_in("nfs_wait_bit_killable");
@@ -187,7 +187,7 @@ fn a_disk_that_all_tasks_wait_for_is_reported_with_the_directories_on_it() {
     shows(&finding, "sda (holds /, /var/lib/containerd");
     shows(&finding, "500 ms per request, 12 in flight");
     shows(&finding, "ListContainers took 3.2s");
-    // The disk is busy, but no component that the node needs waits for it, nor does any other task.
+    // The disk is busy, but no component that the node needs waits for it, or no task is stalled.
     machine().has_no_finding(Cause::DiskSaturated);
     Machine::healthy()
         .suffering()

@@ -107,7 +107,7 @@ fn after_the_last_serial_number_only_the_private_socket_answers() {
     let finding = overdue(rhel("219-62.el7")).finding(Cause::SystemdCookieOverflow);
     assert_eq!(finding.confidence, Confidence::High);
     shows(&finding, "private socket");
-    // A repaired systemd that does not answer has another cause.
+    // If a repaired systemd does not answer, there is another cause.
     overdue(Machine::healthy()).has_no_finding(Cause::SystemdCookieOverflow);
 }
 
@@ -139,7 +139,7 @@ fn a_systemd_that_is_busy_with_mounts_is_reported_with_the_runc_that_makes_them(
     let quick = quick.finding(Cause::SystemdOverloaded);
     assert_eq!(quick.confidence, Confidence::Medium);
     busy(Machine::healthy()).has_no_finding(Cause::SystemdOverloaded);
-    // If systemd is slow but idle, it is another cause.
+    // If systemd is slow but idle, there is another cause.
     slow(Machine::healthy()).has_no_finding(Cause::SystemdOverloaded);
 }
 

@@ -45,7 +45,7 @@ fn a_machine_that_cannot_be_read_is_not_called_healthy() {
     assert!(diagnosis.not_checked.iter().all(|one| !one.why.is_empty()));
 }
 
-/// The causes that could not be judged, of a machine on which nothing is wrong.
+/// The causes that could not be judged on a machine on which nothing is wrong.
 fn not_checked(machine: &Machine) -> BTreeSet<&'static str> {
     let diagnosis = diagnose(&machine.facts(), |_| true);
     assert_eq!(diagnosis.findings, []);
@@ -53,8 +53,8 @@ fn not_checked(machine: &Machine) -> BTreeSet<&'static str> {
     causes.map(|not| not.cause.id()).collect()
 }
 
-/// The pod of an agent has the host's PIDs, but no kernel log, no system bus, and only its own control
-/// group: deploy/kubernetes/base/daemonset.yaml.
+/// The pod of an agent shares the host's PID namespace, but no kernel log, no system bus, and only its own
+/// control group: deploy/kubernetes/base/daemonset.yaml.
 #[test]
 fn in_the_pod_of_an_agent_the_causes_that_the_documentation_names_are_not_checked() {
     let install = include_str!("../../../../docs/install.md");
@@ -166,7 +166,7 @@ fn a_culprit_kubelet_has_its_process_and_unit() {
     advises(finding, "`kill -ABRT 600`");
 }
 
-/// Replaces the number at each place in turn.
+/// Calls `each` with a copy of the value for each number in it, in which `number` replaces that number.
 fn with_each_number(value: &Value, number: &Value, each: &mut impl FnMut(Value)) {
     fn places(value: &Value, at: String, found: &mut Vec<String>) {
         match value {

@@ -1,5 +1,5 @@
-//! A real systemd as process 1 of a container, with its own bus: on top of a folder that
-//! the testbed fetches, else of this machine's files, of which it changes none.
+//! A real systemd as process 1 of a container, with its own bus: it boots from a folder that the testbed
+//! fetches, or else from this machine's files, and changes none of them.
 
 use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
@@ -19,7 +19,7 @@ use crate::local::{Running, facts, findings, skipped};
 
 const BOOT: &str = include_str!("boot.sh");
 
-/// What of this machine's own files it boots from.
+/// The files of this machine that must exist to boot from it.
 const COMPLETE: [&str; 4] = [
     "/lib/systemd/systemd",
     "/lib/systemd/system/dbus.socket",
@@ -40,7 +40,7 @@ fn root() -> Option<PathBuf> {
     complete.then(|| PathBuf::from("/"))
 }
 
-/// The shell that takes everything away when it is no longer spoken to.
+/// The shell that removes everything once its standard input is closed.
 struct Keeper(Running);
 
 struct Booted {
@@ -49,7 +49,7 @@ struct Booted {
 }
 
 impl Keeper {
-    /// With the process id of systemd-nspawn, if it was started.
+    /// Starts the shell. Returns it with the process id of systemd-nspawn, if that was started.
     fn start(root: &Path) -> (Self, Option<u32>) {
         let mut shell = Command::new("sh")
             .args(["-c", BOOT, "boot"])
@@ -95,7 +95,7 @@ impl Booted {
         })
     }
 
-    /// What is seen from the inside of the container.
+    /// The facts that are visible from inside the container.
     fn facts(&self) -> NodeFacts {
         let mut host = Host::at(format!("/proc/{}/root", self.init));
         host.step = Duration::from_secs(2);
@@ -134,7 +134,7 @@ impl Booted {
     }
 }
 
-/// The first process of the container, as soon as its bus can be connected to.
+/// The first process of the container, as soon as the socket of its bus exists.
 fn await_bus(nspawn: u32) -> Option<u32> {
     let deadline = Instant::now() + Duration::from_secs(30);
     while Instant::now() < deadline && runs(nspawn) {
@@ -150,7 +150,7 @@ fn await_bus(nspawn: u32) -> Option<u32> {
     None
 }
 
-/// A process that has ended and was not waited for has no file any more.
+/// Whether a process runs. One that has ended, but was not waited for, has no executable file any more.
 fn runs(pid: u32) -> bool {
     fs::read_link(format!("/proc/{pid}/exe")).is_ok()
 }
@@ -179,7 +179,7 @@ fn a_real_systemd_that_does_not_answer_is_distinguished_from_its_bus_that_does_n
     }
     let bus = &seen.host.bus;
     assert_eq!(bus.reach.value(), Some(&Reach::Connected));
-    // Its private socket accepts no connection from outside of its PID namespace.
+    // systemd's private socket accepts no connection from outside of its PID namespace.
     assert_eq!(bus.private.value(), None);
     let version = bus.systemd.value().expect("a version");
     assert!(
@@ -250,8 +250,8 @@ fn a_kubelet_that_systemd_starts_again_and_again_is_named_until_it_runs() {
     let again = "Restart=always\nRestartSec=100ms";
     let named = "printf kubelet > /proc/self/comm; sleep";
     booted.service("kubelet.service", again, &format!("{named} 0.2"));
-    // The bus starts with the first connection, and the kubelet five times.
-    // Whether that is all that happened since the machine started decides what it is called.
+    // The first connection starts the bus, and the kubelet is started five times. Whether this is reported
+    // as exits or as a repair loop depends on how long the machine has been up.
     let loops = |seen: &NodeFacts| {
         let by_itself = findings(seen, Cause::KubeletNotRunning).into_iter();
         let by_itself = by_itself.filter(|found| found.culprit.pid.is_some());
@@ -279,7 +279,7 @@ fn a_kubelet_that_systemd_starts_again_and_again_is_named_until_it_runs() {
         ("running", Some(0))
     );
 
-    // On another machine the bundle says the same.
+    // On another machine, the bundle leads to the same findings.
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("node.json.gz");
     doctor::bundle::write(&file, &seen).expect("a bundle");
@@ -327,7 +327,7 @@ fn a_runtime_that_systemd_starts_again_and_again_is_named_with_its_unit() {
             .sentence
             .starts_with("systemd has restarted containerd.service ")
     );
-    // What restarts is no kubelet, and none belongs here.
+    // The service that is restarted is not a kubelet, and this machine is not set up for one.
     assert_eq!(findings(&seen, Cause::RepairLoop), []);
     assert_eq!(findings(&seen, Cause::KubeletNotRunning), []);
 }

@@ -1,4 +1,4 @@
-//! A CNI plugin that waits for its agent, as the kubelet has started it.
+//! A CNI plugin that a kubelet has started and that waits for its agent.
 
 use std::thread::sleep;
 use std::time::{Duration, Instant};
@@ -8,7 +8,7 @@ use doctor::collect::host::Host;
 
 use crate::local::{Running, about, facts, findings};
 
-/// Asks its agent at the socket that it is given, and waits for the answer.
+/// Connects to its agent at the socket that it is given, and waits for an answer.
 const PLUGIN: &str = r#"
 use Socket;
 socket(my $agent, PF_UNIX, SOCK_STREAM, 0) or die;
@@ -28,12 +28,12 @@ accept(my $plugin, $asked) if @ARGV == 1;
 sleep 1000;
 "#;
 
-/// A plugin is old when it has taken ten seconds.
+/// A plugin is old once it has been running for ten seconds.
 const OLD: Duration = Duration::from_secs(11);
 
 fn agent(socket: &str, more: &str) -> Running {
     let script = format!("exec perl -e '{AGENT}' {socket} {more}");
-    // It is the program itself that says when it is ready.
+    // The program itself prints when it is ready.
     Running::saying(&script)
 }
 

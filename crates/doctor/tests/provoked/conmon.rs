@@ -1,5 +1,5 @@
-//! Processes in the place of a conmon and of its container, noted as CRI-O notes them; CRI-O
-//! itself is a simulated one.
+//! Processes in place of a conmon and its container, recorded as CRI-O records them. CRI-O itself is
+//! simulated.
 
 use std::fs;
 use std::process::Command;
@@ -24,7 +24,7 @@ use tokio::time::{Instant, sleep};
 
 use crate::local::{Running, facts, findings};
 
-/// A node of CRI-O's with one container, which it lists as running.
+/// A node with CRI-O and one container, which CRI-O lists as running.
 struct Node {
     sim: Sim,
     id: String,
@@ -48,7 +48,7 @@ impl Node {
         node
     }
 
-    /// As CRI-O notes them.
+    /// Records both processes as CRI-O does.
     fn note(&self, conmon: u32, init: u32) {
         let run = self.run.path();
         let notes = run.join("containers/storage/overlay-containers");
@@ -86,7 +86,7 @@ impl Node {
         Probing::with_own_engine(target, environment)
     }
 
-    /// What is said of shims and conmons.
+    /// The only finding about shims and conmons.
     async fn finding(&self) -> Finding {
         let probes = self.probes().await;
         let machine = tokio::task::spawn_blocking(|| facts(&Host::local()));
@@ -100,7 +100,7 @@ impl Node {
     }
 }
 
-/// A process that has ended, and was waited for.
+/// The PID of a process that has ended and was waited for.
 fn ended() -> u32 {
     let mut child = Command::new("true").spawn().expect("true");
     let pid = child.id();
@@ -109,7 +109,7 @@ fn ended() -> u32 {
 }
 
 #[tokio::test]
-async fn a_conmon_that_is_stopped_is_named_by_its_note() {
+async fn a_stopped_conmon_is_found_by_its_record() {
     let node = Node::new();
     let (conmon, app) = (
         Running::shell("conmon", "cat"),
@@ -176,7 +176,7 @@ async fn a_runtime_that_ends_before_its_second_lists_does_not_respond() {
 }
 
 #[tokio::test]
-async fn a_runtime_that_goes_after_it_was_observed_is_not_said_to_respond() {
+async fn a_runtime_that_ends_after_it_was_observed_is_observed_again() {
     for (down, expected) in [(60_000, Outcome::Refused), (300, Outcome::Ok)] {
         let node = Node::new();
         let mut probing = node.probing();
@@ -192,7 +192,7 @@ async fn a_runtime_that_goes_after_it_was_observed_is_not_said_to_respond() {
 }
 
 #[tokio::test]
-async fn a_death_of_which_the_runtime_learns_a_second_later_is_no_matter() {
+async fn an_exit_that_the_runtime_notices_a_second_later_is_not_reported() {
     let node = Node::new();
     let conmon = Running::shell("conmon", "cat");
     node.note(conmon.pid(), ended());
@@ -207,7 +207,7 @@ async fn a_death_of_which_the_runtime_learns_a_second_later_is_no_matter() {
     assert!(!tasks[0].listed_though_dead);
 }
 
-/// As after its shim was killed, and the `runc delete` that was to end it as well.
+/// This happens if the shim was killed, and also the `runc delete` that was to end the container.
 #[tokio::test]
 async fn a_container_that_lives_though_it_is_listed_as_ended_is_known_without_a_record() {
     let app = Running::shell("app", "cat");
@@ -216,7 +216,7 @@ async fn a_container_that_lives_though_it_is_listed_as_ended_is_known_without_a_
         let records = "containers/storage/overlay-containers";
         fs::create_dir_all(node.run.path().join(records)).expect("a folder");
         if another_is_recorded {
-            // Others outlive it where a pod shares its PID namespace.
+            // In a pod with a shared PID namespace, other processes outlive the first one.
             node.note(ended(), ended());
         }
         let host = HostFacts {

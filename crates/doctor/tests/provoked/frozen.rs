@@ -10,7 +10,7 @@ use doctor::collect::host::Host;
 use crate::local::{Group, Running, about, facts};
 
 #[test]
-fn a_frozen_init_is_found_with_what_thaws_it_and_is_let_go_once_thawed() {
+fn a_frozen_init_is_found_with_what_thaws_it_and_is_no_finding_once_thawed() {
     let Some(group) = Group::new("freezer", "frozen") else {
         return;
     };
@@ -52,7 +52,7 @@ fn an_init_that_waits_for_its_own_pipe_is_seen_to_write_into_it() {
     while !waits() {
         sleep(Duration::from_millis(50));
     }
-    // A runc of that version, wherever this machine keeps its own.
+    // A runc of the faulty version, wherever this machine keeps its own runc.
     let usr = tempfile::tempdir().expect("a folder");
     std::fs::create_dir(usr.path().join("sbin")).expect("a folder");
     std::fs::write(usr.path().join("sbin/runc"), "main.version=1.0.0-rc93 ").expect("to write");

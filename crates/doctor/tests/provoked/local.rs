@@ -76,7 +76,7 @@ impl Running {
     }
 }
 
-/// Waits for the first line.
+/// Waits for the first line, which must be `ready`.
 pub fn await_ready(pipe: &mut impl Read) {
     let mut line = String::new();
     BufReader::with_capacity(1, pipe)
@@ -92,14 +92,14 @@ impl Drop for Running {
     }
 }
 
-/// A control group of the test's own; it must be dropped after what runs in it.
+/// A control group that a test creates. It must be dropped after the processes in it.
 pub struct Group {
     folder: PathBuf,
     path: String,
 }
 
 impl Group {
-    /// In a hierarchy of version 1; `None`, aloud, where there is none.
+    /// Creates a group in a hierarchy of version 1. If there is none, prints that and returns `None`.
     pub fn new(controller: &str, name: &str) -> Option<Self> {
         let path = format!("/doctor-{name}-{}", std::process::id());
         let folder = Path::new("/sys/fs/cgroup")
@@ -145,14 +145,14 @@ impl Drop for Group {
     }
 }
 
-/// A mount of the test's own.
+/// A mount that a test creates.
 pub struct Mount {
     path: PathBuf,
     _folder: Option<tempfile::TempDir>,
 }
 
 impl Mount {
-    /// A small file system; `None`, aloud, where it cannot be mounted.
+    /// Mounts a small file system. If it cannot be mounted, prints that and returns `None`.
     pub fn small() -> Option<Self> {
         let folder = tempfile::tempdir().expect("a folder");
         let mut mount = Self::of("tmpfs", "size=256k,nr_inodes=32", folder.path())?;

@@ -20,7 +20,7 @@ fn a_daemon_that_has_no_descriptor_left_is_found_and_its_twin_is_not() {
     let daemon = |limit: u32| {
         let script = format!("{close}; ulimit -n {limit}; {open}; read line");
         let daemon = Running::shell("containerd", &script);
-        // With all of them open it could not even say that it is ready.
+        // With all descriptors open, the shell could not even print that it is ready.
         let last = format!("/proc/{}/fd/8", daemon.pid());
         let opens = (0..1000).any(|_| {
             sleep(Duration::from_millis(5));
@@ -33,7 +33,7 @@ fn a_daemon_that_has_no_descriptor_left_is_found_and_its_twin_is_not() {
     let seen = facts(&Host::local());
     let found = about(&seen, Cause::FdOrInotifyExhausted, full.pid()).expect("a finding");
     assert_eq!(found.confidence, Confidence::Certain);
-    // A shell keeps some above the limit that it set.
+    // A shell keeps some descriptors above the limit that it set.
     let says = found.evidence[0].ends_with(" of 9 file descriptors open");
     assert!(says, "{found:?}");
     assert_eq!(about(&seen, Cause::FdOrInotifyExhausted, twin.pid()), None);
@@ -118,7 +118,7 @@ fn a_file_system_without_free_space_or_inodes_is_full() {
     };
     let host = only(room.path().to_owned());
     assert_eq!(findings(&facts(&host), Cause::DiskFull), []);
-    // It is full before all of this is written.
+    // The file system is full before all of this is written.
     let _ = fs::write(room.path().join("log"), vec![0; 1 << 20]);
     let found = findings(&facts(&host), Cause::DiskFull);
     assert_eq!(found[0].confidence, Confidence::Certain, "{found:?}");

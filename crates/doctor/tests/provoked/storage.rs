@@ -34,7 +34,7 @@ fn a_process_that_waits_for_an_unresponsive_file_system_is_named_and_so_is_the_c
     let connections = folder.path().join("sys/fs/fuse/connections");
     fs::create_dir_all(&mount).expect("a folder");
     fs::create_dir_all(&connections).expect("a folder");
-    // What the kernel counts for each connection, whether this machine shows it or not.
+    // The kernel's counts for each connection, even if this machine does not mount them.
     let Some(_counts) = Mount::of("fusectl", "ro", &connections) else {
         return;
     };
@@ -73,7 +73,7 @@ fn a_process_that_waits_for_an_unresponsive_file_system_is_named_and_so_is_the_c
     let gives_up = |one: &Finding| one.advice[0].contains(&abort);
     assert!(found.iter().any(gives_up), "{found:?}");
 
-    // Its end is an answer.
+    // Once the server has ended, the waiting process gets an error.
     drop(server);
     std::thread::sleep(std::time::Duration::from_millis(300));
     let found = findings(&facts(&host), Cause::StorageUnresponsive);

@@ -21,15 +21,17 @@ use crate::collect::host::text_of;
 use crate::facts::Missing;
 use crate::facts::host::{Gap, Gaps};
 
-/// A read takes microseconds. If the same read is seen at this many checks in a row, it does not
-/// return. Checks are counted, not timed: on a busy machine, the checking thread is delayed as much
+/// A read takes microseconds. If the same read is still running at this many checks in a row, it is taken
+/// to be blocked. Checks are counted, not timed: on a busy machine, the checking thread is delayed as much
 /// as the reader.
 const MAX_CHECKS: u32 = 50;
 
-/// The same for a kind of file (`stack`, `cgroup`) of which a read did not return before.
+/// After how many checks a read is taken to be blocked if an earlier read of the same kind of file (such as
+/// `stack` or `cgroup`) did not return.
 const MAX_CHECKS_AGAIN: u32 = 10;
 
-/// If this many workers are abandoned, files of a kind of which a read did not return are no longer read.
+/// If this many workers are abandoned, a file is no longer read if a read of the same kind of file did not
+/// return.
 const MAX_ABANDONED_PER_KIND: usize = 24;
 
 /// If this many workers are abandoned, nothing more is read.
@@ -48,8 +50,8 @@ pub(in crate::collect) struct Outcome<T> {
     pub gaps: Gaps,
 }
 
-/// Runs `job` for each of the `items`, until all are done or it is `until`. If the worker is abandoned during
-/// a job, the next one repeats it.
+/// Runs `job` for each of the `items`, until all are done or the time `until` is reached. If the worker is
+/// abandoned during a job, the next one repeats it.
 pub(in crate::collect) fn read_all<I, T>(
     items: Vec<I>,
     until: Instant,
@@ -110,11 +112,12 @@ struct Board {
     worker: usize,
     /// The first item that is not done.
     next: usize,
-    /// The file that the current worker reads, and for how many checks in a row.
+    /// The file that the current worker reads, and at how many checks in a row it has been reading that
+    /// file.
     reading: Option<(PathBuf, u32)>,
     /// The abandoned workers whose read has not returned.
     abandoned: HashSet<usize>,
-    /// Files of which a read did not return.
+    /// Files whose read did not return.
     blocked: HashSet<PathBuf>,
     gaps: Gaps,
 }
@@ -165,7 +168,7 @@ pub(in crate::collect) struct Reads {
 }
 
 impl Reads {
-    /// Reads `path`, unless a read of it did not return before.
+    /// Reads `path`, unless an earlier read of it did not return.
     pub fn at<R>(&self, path: &Path, read: impl FnOnce() -> io::Result<R>) -> Result<R, Missing> {
         self.announce(path)?;
         let read = read();
@@ -180,7 +183,8 @@ impl Reads {
         self.at(path, || text_of(File::open(path)?))
     }
 
-    /// Announces the read of a path.
+    /// Announces the read of a path, or refuses it if reads of this file, or of too many files of its kind,
+    /// did not return.
     fn announce(&self, path: &Path) -> Result<(), Missing> {
         let mut board = self.desk.board();
         self.check_current(&mut board)?;

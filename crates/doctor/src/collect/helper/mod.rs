@@ -25,8 +25,8 @@ pub(crate) use answer::{CgroupWalk, FanotifyMarks};
 pub(in crate::collect) use crew::{Outcome, Reads, read_all};
 pub(in crate::collect) use request::Request;
 
-/// Answers requests until their end. A hidden subcommand of the program calls it with its standard input
-/// and output.
+/// Answers requests until there are no more. A hidden subcommand of the program calls it with its standard
+/// input and output.
 pub fn serve(requests: impl BufRead, mut answers: impl Write) -> io::Result<()> {
     for line in requests.lines() {
         let line = line?;
@@ -48,7 +48,7 @@ pub struct Helper {
 }
 
 impl Helper {
-    /// A process, which runs [`serve`] on its standard input and output.
+    /// Starts a helper process. The `command` has to run [`serve`] on its standard input and output.
     pub fn process(mut command: Command) -> io::Result<Self> {
         let mut child = command
             .stdin(Stdio::piped())
@@ -61,8 +61,8 @@ impl Helper {
         Self::new(requests, BufReader::new(answers), Some(child))
     }
 
-    /// A thread of this process. Deadlines are kept, but if it blocks in the kernel, this process cannot
-    /// end.
+    /// Starts a helper thread in this process. Deadlines are kept, but if the thread blocks in the kernel,
+    /// this process cannot end.
     pub fn thread() -> io::Result<Self> {
         let (ours, theirs) = UnixStream::pair()?;
         let answers = BufReader::new(theirs.try_clone()?);
@@ -94,7 +94,7 @@ impl Helper {
         })
     }
 
-    /// The line that answers a request. A helper that has exited is `Disconnected`.
+    /// The line that answers a request. If the helper has exited, the error is `Disconnected`.
     fn ask(&mut self, request: &str, limit: Duration) -> Result<String, RecvTimeoutError> {
         let sent = writeln!(self.requests, "{request}").and_then(|()| self.requests.flush());
         sent.map_err(|_| RecvTimeoutError::Disconnected)?;
@@ -113,7 +113,7 @@ impl Drop for Helper {
     }
 }
 
-/// All helpers are blocked or have exited.
+/// Why nothing is read once all helpers are blocked or have exited.
 const NONE_LEFT: &str = "no helper process is left to read it";
 
 /// The helpers of one collection.
@@ -125,7 +125,7 @@ pub struct Helpers {
 }
 
 impl Helpers {
-    /// A collection with these helpers.
+    /// Uses these helpers, which were started beforehand.
     pub fn new(helpers: Vec<Helper>) -> Self {
         Self {
             waiting: helpers,
@@ -133,7 +133,7 @@ impl Helpers {
         }
     }
 
-    /// Takes one of them, for reads at the same time; none if it is the last.
+    /// Takes one helper away, for reads that run at the same time as others. The last helper is not taken.
     pub(in crate::collect) fn take_one(&mut self) -> Self {
         let is_last = self.waiting.len() <= 1;
         let one = self.waiting.pop_if(|_| !is_last);
@@ -169,7 +169,7 @@ impl Helpers {
                     self.blocked.push(helper);
                     return Err(Missing::blocked(limit));
                 }
-                // It had exited before, so the request was not read.
+                // The helper had exited before, so it did not read the request.
                 Err(RecvTimeoutError::Disconnected) => {}
             }
         }

@@ -16,11 +16,11 @@ use crate::facts::Missing;
 pub(in crate::collect) enum Request {
     /// The free space of the file system that contains a directory.
     Filesystem { path: PathBuf },
-    /// The kernel stack in this file: it takes a lock of the task.
+    /// The kernel stack in this file; reading it takes a lock of the task.
     Stack { path: PathBuf },
     /// The marks of a fanotify group, from its `fdinfo`.
     Fanotify { path: PathBuf },
-    /// Where a link leads; that of `/proc/PID/exe` takes a lock of the process.
+    /// The target of a link; reading that of `/proc/PID/exe` takes a lock of the process.
     Link { path: PathBuf },
     /// The version in a Go executable: opening a file may wait for a fanotify listener.
     ProgramVersion { path: PathBuf },
@@ -29,7 +29,7 @@ pub(in crate::collect) enum Request {
         program: PathBuf,
         packages: Vec<String>,
     },
-    /// What units have written to the journal since a time, in seconds since 1970.
+    /// The lines that these units have written to the journal since a time, in seconds since 1970.
     Journal {
         program: PathBuf,
         units: Vec<String>,
@@ -55,7 +55,7 @@ pub(in crate::collect) enum Request {
     },
     /// The table of unix sockets.
     UnixSockets,
-    /// Does nothing for this long: a blocked helper, for tests.
+    /// Does nothing for this long, as a blocked helper does; for tests.
     Sleep { seconds: u64 },
 }
 

@@ -82,7 +82,7 @@ fn server(host: &Host, config: &Kubeconfig, identity: Identity) -> Result<ApiSer
     let credentials = identity.as_ref().ok().map(|(credentials, _)| credentials);
     let (tls, node) = match tls(&authority, credentials) {
         Ok(tls) => (tls, identity.map(|(_, node)| node)),
-        // The key is invalid, or is not that of the certificate.
+        // The key is invalid, or does not belong to the certificate.
         Err(why) if credentials.is_some() => (tls(&authority, None)?, Err(why)),
         Err(why) => return Err(why),
     };
@@ -93,7 +93,7 @@ fn server(host: &Host, config: &Kubeconfig, identity: Identity) -> Result<ApiSer
         let request = request(&uri, tls, node.as_deref().ok());
         timeout(API_SERVER, request).await
     });
-    // Does not wait until the resolution of a name ends.
+    // This does not wait for a name resolution that has not ended.
     runtime.shutdown_background();
     let mut date = None;
     let (answer, lease) = match response {

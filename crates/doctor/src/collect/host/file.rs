@@ -8,7 +8,7 @@ use std::str::FromStr;
 use crate::collect::helper::open_without_waiting;
 use crate::facts::{Fact, Missing};
 
-/// No kernel table that is read here is longer.
+/// How much of a file is read. No kernel table that is read here is longer.
 const MAX_FILE_BYTES: u64 = 16 << 20;
 
 /// The text of a file; bytes that are not UTF-8 are replaced.
@@ -35,7 +35,8 @@ pub(super) fn printable(text: &str) -> String {
     printable_up_to(text, 200)
 }
 
-/// The same for a path. It is not cut to the length of names, because paths are compared.
+/// A path for a terminal, like [`printable`], but not cut to the length of names, because paths are
+/// compared.
 pub(super) fn printable_path(text: &str) -> String {
     printable_up_to(text, 1024)
 }
@@ -51,7 +52,7 @@ pub(super) fn rest_of_line<'a>(text: &'a str, prefix: &str) -> Option<&'a str> {
     text.lines().find_map(|line| line.strip_prefix(prefix))
 }
 
-/// The first word of that rest, parsed.
+/// The first word after `prefix` in the first line that begins with it, parsed.
 pub(super) fn value<T: FromStr>(text: &str, prefix: &str) -> Option<T> {
     let rest = rest_of_line(text, prefix)?;
     rest.split_ascii_whitespace().next()?.parse().ok()

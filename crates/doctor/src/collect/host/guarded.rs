@@ -17,7 +17,8 @@ const MAX_LISTENERS: usize = 32;
 /// Where runc may be installed, in the order of precedence.
 const RUNC: [&str; 4] = ["local/sbin/runc", "local/bin/runc", "sbin/runc", "bin/runc"];
 
-/// Adds these facts. Returns whether this process is in a container that does not contain process 1.
+/// Adds the facts that the helpers read. Returns whether this process is in a container that does not
+/// contain process 1.
 pub(super) fn collect(host: &Host, helpers: &mut Helpers, facts: &mut HostFacts) -> bool {
     let walk = Request::Cgroups {
         proc: host.proc.clone(),
@@ -50,7 +51,7 @@ pub(super) fn collect(host: &Host, helpers: &mut Helpers, facts: &mut HostFacts)
     if let Fact::Known { value, .. } = &mut facts.processes {
         stacks(host, helpers, value);
     }
-    // Last: if it blocks, nothing but a helper is lost.
+    // rpm is run last: if it blocks, nothing but a helper is lost.
     let packages = facts.versions.packages.value();
     if packages.is_none_or(BTreeMap::is_empty) {
         let may_exec_block = facts.waits_for_fanotify() || !facts.gaps.is_empty();
@@ -70,7 +71,7 @@ fn ask<T: DeserializeOwned>(
     Fact::of(helpers.ask(request, limit), path.display().to_string())
 }
 
-/// The usual directories, and the root directories of runtimes elsewhere.
+/// The usual directories, and the root directories of runtimes that are elsewhere.
 fn roots(host: &Host, processes: &[Process]) -> Vec<PathBuf> {
     let fds = processes.iter().filter_map(|process| process.fds.value());
     let own: BTreeSet<PathBuf> = fds.flat_map(|fds| &fds.root).map(PathBuf::from).collect();

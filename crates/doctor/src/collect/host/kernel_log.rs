@@ -43,7 +43,8 @@ fn records(path: &Path) -> std::io::Result<Vec<u8>> {
     Ok(all)
 }
 
-/// `6,339,5140900,-;text`: the third field is the time since boot in microseconds.
+/// The records that match a rule about the kernel's log or report a blocked task. In a record such as
+/// `6,339,5140900,-;text`, the third field is the time since boot in microseconds.
 fn relevant(records: &[u8]) -> Vec<KernelLine> {
     let (search, rules) = (LineSearch::active(), Rules::active());
     let mut kept = Vec::new();

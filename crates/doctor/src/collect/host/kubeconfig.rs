@@ -1,5 +1,5 @@
-//! What is read of the kubelet's kubeconfig: the address of the API server, its certificate authority, and the
-//! client certificate. No credentials are kept, and none are sent to another server.
+//! What is read from the kubelet's kubeconfig: the address of the API server, its certificate authority,
+//! and the client certificate. No credentials are kept, and none are sent to another server.
 
 use std::path::{Path, PathBuf};
 
@@ -27,8 +27,8 @@ const IN_VAR: [&str; 5] = [
     "snap/microk8s/current/credentials/kubelet.config",
 ];
 
-/// The certificate that a kubelet with certificate rotation uses in place of one in its kubeconfig, below
-/// `/var`.
+/// Where, below `/var`, a kubelet with certificate rotation keeps the certificate that it uses in place of
+/// the one in its kubeconfig.
 const ROTATED: &str = "lib/kubelet/pki/kubelet-client-current.pem";
 
 #[derive(Deserialize)]

@@ -1,4 +1,4 @@
-//! Which configuration files of a kubelet exist, in various distributions. They are not read.
+//! Which configuration files of a kubelet exist, in various distributions. Their contents are not read.
 
 use super::{Host, kubeconfig};
 use crate::facts::Fact;

@@ -1,4 +1,4 @@
-//! The logs of the kubelet and the runtime: the journal, and files of systems that log without it. Only
+//! The logs of the kubelet and the runtime: the journal, and the log files of systems without it. Only
 //! lines that match a rule are kept.
 
 use std::time::Duration;
@@ -31,7 +31,7 @@ const IN_VAR: [&str; 8] = [
     "log/messages",
 ];
 
-/// The lines of the last `period`, and when one of the processes `kubelets` last wrote one.
+/// The lines of the last `period`, and when one of the processes `kubelets` last wrote a line.
 pub(super) fn read(
     host: &Host,
     helpers: &mut Helpers,
@@ -98,14 +98,15 @@ fn local_offset(host: &Host, now: WallTime) -> Option<i32> {
 
 struct Reading {
     calendar: Calendar,
-    /// In seconds since 1970.
+    /// The time before which lines are skipped, in seconds since 1970.
     since: i64,
     kubelets: Vec<u32>,
     facts: LogFacts,
 }
 
 impl Reading {
-    /// Keeps what is needed of these lines. A line without a time is as old as the one before it.
+    /// Keeps those of these lines that match a rule. A line without a time is taken to be as old as the one
+    /// before it.
     fn take<'a>(&mut self, lines: impl Iterator<Item = &'a str>, log: &str) {
         let mut time = None;
         for line in lines {

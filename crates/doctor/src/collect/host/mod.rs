@@ -60,11 +60,12 @@ pub struct Host {
     pub dev: PathBuf,
     /// Local directories whose free space and inodes are read.
     pub roots: Vec<PathBuf>,
-    /// Whether the running kernel is this machine's, so that it can be queried beyond its files.
+    /// Whether this is the machine on which the doctor runs, so that its kernel can be queried directly,
+    /// not only through files.
     pub asks_kernel: bool,
     /// How long a step may take.
     pub step: Duration,
-    /// The period before now of which logs are read; none if they are not read.
+    /// How far back logs are read; `None` if they are not read.
     pub logs: Option<Duration>,
 }
 
@@ -110,7 +111,7 @@ impl Host {
 /// Collects all facts. `wait` lets time pass between the two samples and returns how much.
 pub fn collect(host: &Host, helpers: &mut Helpers, wait: impl FnOnce() -> Duration) -> HostFacts {
     let limit = host.step;
-    // Before all else, so that no process appears busy because of the doctor.
+    // The processes are read before all else, so that none appears busy because of the doctor.
     let census = process::census(host, helpers);
     let processes = census.value().map_or(&[][..], |census| &census.processes);
     let services = bus::wanted(processes);

@@ -35,7 +35,7 @@ struct Mount<'a> {
     source: &'a str,
 }
 
-/// `36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw`
+/// Parses a line such as `36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw`.
 fn mount(line: &str) -> Option<Mount<'_>> {
     let (front, back) = line.split_once(" - ")?;
     let mut front = front.split(' ');

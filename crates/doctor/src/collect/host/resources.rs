@@ -19,7 +19,7 @@ pub(super) fn pressure(host: &Host) -> PressureFacts {
     }
 }
 
-/// `some avg10=0.00 avg60=0.00 avg300=0.00 total=0`
+/// Parses lines such as `some avg10=0.00 avg60=0.00 avg300=0.00 total=0`.
 fn parse_pressure(text: &str) -> Option<Pressure> {
     let stalls = |which: &str| {
         let line = rest_of_line(text, which)?;
@@ -48,7 +48,8 @@ pub(super) struct CpuTicks {
     steal: u64,
 }
 
-/// `cpu  user nice system idle iowait irq softirq steal guest guest_nice`
+/// The ticks of all CPUs together, from the line
+/// `cpu  user nice system idle iowait irq softirq steal guest guest_nice`.
 pub(super) fn cpu_ticks(host: &Host) -> Fact<CpuTicks> {
     fact(&host.proc.join("stat"), |text| {
         let words = rest_of_line(text, "cpu ")?.split_ascii_whitespace();
@@ -79,7 +80,7 @@ impl CpuTicks {
     }
 }
 
-/// Memory in one sample.
+/// The counters of memory in one sample.
 #[derive(Clone, Copy)]
 pub(super) struct MemoryCounts {
     total: u64,
@@ -125,7 +126,7 @@ impl MemoryCounts {
     }
 }
 
-/// A node has a kubelet and one or two runtimes.
+/// The maximum number of control groups that are read. A node has a kubelet and one or two runtimes.
 const MAX_GROUPS: usize = 64;
 
 /// The counters of the daemons' control groups.
@@ -178,7 +179,7 @@ pub(super) fn memory_limits(host: &Host, daemons: &[Process]) -> Vec<MemoryLimit
     limits.collect()
 }
 
-/// The changes between the samples, of the control groups that were throttled.
+/// The changes between the samples, for those control groups that were throttled in between.
 pub(super) fn throttled_between(before: &[Throttling], after: Vec<Throttling>) -> Vec<Throttling> {
     let between = after.into_iter().filter_map(|mut group| {
         let earlier = before.iter().find(|other| other.path == group.path)?;

@@ -67,7 +67,7 @@ pub(super) fn second(host: &Host, first: First, elapsed: Duration) -> HostFacts 
     }
 }
 
-/// The same facts, if a sample could not be read.
+/// The facts of [`second`] as missing, because a sample could not be read.
 pub(super) fn missing(why: &Missing, proc: &Path) -> HostFacts {
     let source = proc.display().to_string();
     let resource = || Fact::missing(why, &source);

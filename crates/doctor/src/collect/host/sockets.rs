@@ -24,9 +24,9 @@ const COMMON: [&str; 4] = [
     "/var/run/dbus/",
 ];
 
-/// The process that has a socket open, by inode. Of several processes it is the one with the lowest PID, from
-/// which the others inherited it. Process 1 counts only if no other process has the socket open, because
-/// systemd passes sockets to services.
+/// The process that has a socket open, by inode. If several have, it is the one with the lowest PID, from
+/// which the others inherited the socket. Process 1 counts only if no other process has the socket open,
+/// because systemd passes sockets to services.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(in crate::collect) struct Holders(HashMap<u32, u32>);
 
@@ -184,7 +184,7 @@ mod tests {
             row(201, "/run/systemd/journal/stdout", Some(101)),
             row(102, "", Some(202)),
             row(202, "/run/calico.sock", Some(102)),
-            // A connection that it has inherited from its runtime.
+            // A connection that the plugin has inherited from its runtime.
             row(103, "", Some(203)),
             row(203, "/run/other.sock", Some(103)),
         ];

@@ -17,11 +17,12 @@ pub(super) struct DiskCounts {
     /// How long all requests took together, in milliseconds.
     spent: u64,
     in_flight: u64,
-    /// How long it had requests to process, in milliseconds.
+    /// How long the disk had requests to process, in milliseconds.
     busy: u64,
 }
 
-/// `8 0 sda reads merged sectors ms writes merged sectors ms in-flight busy-ms weighted-ms`
+/// The counters of all disks by device, from rows such as
+/// `8 0 sda reads merged sectors ms writes merged sectors ms in-flight busy-ms weighted-ms`.
 pub(super) fn disk_counts(host: &Host) -> Fact<HashMap<String, DiskCounts>> {
     fact(&host.proc.join("diskstats"), |text| {
         let rows = text.lines().filter_map(|row| {
@@ -74,7 +75,7 @@ pub(super) fn disks_between(
     disks
 }
 
-/// The number of unanswered requests of each connection.
+/// The number of unanswered requests of each FUSE connection.
 pub(super) type FuseCounts = BTreeMap<u32, u64>;
 
 pub(super) fn fuse_counts(host: &Host) -> Fact<FuseCounts> {

@@ -9,7 +9,8 @@ use crate::collect::bounded::bounded;
 use crate::collect::observed::Observed;
 use crate::facts::probes::Rows;
 
-/// The counts of the lists. Pods that are not inspected yet are included, but not in the dead sandboxes.
+/// The number of rows in the lists. Pods that have not been inspected yet are counted, but not among the
+/// dead sandboxes.
 pub(super) fn rows(observed: &Observed) -> Option<Rows> {
     let status = &observed.status;
     if observed.pods.is_empty() && status.pods == 0 && status.relist.count == 0 {

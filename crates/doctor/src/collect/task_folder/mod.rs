@@ -49,7 +49,7 @@ pub(super) struct Listed {
 /// What a state directory contains about a container.
 struct Record<'a> {
     id: String,
-    /// The first process. A container that is being created has none yet.
+    /// The container's first process. A container that is being created has none yet.
     init: Option<u32>,
     conmon: Option<u32>,
     place: &'a Place,
@@ -70,7 +70,7 @@ impl TaskFolder {
         self.tasks(&[], BTreeMap::new(), &Listed::default())
     }
 
-    /// The running tasks and the ones in `listed`, those of the `suspects` first. Their names are from
+    /// The running tasks and those in `listed`; the tasks of the `suspects` are first. Their names are from
     /// `names`, or else from their specifications.
     pub(super) fn tasks(
         &self,
@@ -124,7 +124,8 @@ impl TaskFolder {
                 ..task(&id, record.init)
             };
             match names.remove(&id) {
-                // The shim is found by the sandbox, which only the specification contains.
+                // Suspects are described from their specifications, because only these contain the sandbox,
+                // by which the shim is found.
                 Some(named) if !suspects.contains(&record.id) && !task.listed_though_dead => {
                     (task.pod, task.container) = (named.pod, named.container);
                 }
@@ -158,8 +159,8 @@ impl TaskFolder {
         ended.collect()
     }
 
-    /// The containers of pods whose first process runs, except those that are `known`. Sandboxes are left out,
-    /// because a runtime lists them only once they are complete, as are containers without a pod. While the
+    /// The containers whose first process runs, except those that are `known`. Containers without a pod are
+    /// left out, and so are sandboxes, because a runtime lists them only once they are complete. While the
     /// process is still a runc, the container has not started.
     pub fn running_besides(&self, known: &BTreeSet<Id>) -> BTreeSet<Id> {
         let unknown = self.records().into_iter().filter_map(|record| {
@@ -174,7 +175,7 @@ impl TaskFolder {
         unknown.take(MAX_SPECS).collect()
     }
 
-    /// Whether the recorded PIDs are valid here: not if the runtime is in another PID namespace.
+    /// Whether the recorded PIDs are valid here. They are not if the runtime is in another PID namespace.
     pub fn has_our_pids(&self, runtime: u32) -> bool {
         let status = self.proc.join(runtime.to_string()).join("status");
         let status = std::fs::read_to_string(status).unwrap_or_default();
@@ -273,7 +274,7 @@ mod tests {
         assert!(folder.records().is_empty());
         let tasks_of = "run/containerd/io.containerd.runtime.v2.task/k8s.io";
         let task = root.path().join(tasks_of).join("abc");
-        // The process does not exist: a task is shown all the same, because its shim may matter then.
+        // The process does not exist. The task is reported all the same, because its shim may matter.
         write(task.join("init.pid"), "4711");
         let spec = r#"{"process":{"env":["PASSWORD=x"]},"annotations":{
             "io.kubernetes.cri.sandbox-name":"web","io.kubernetes.cri.sandbox-namespace":"shop",
@@ -318,7 +319,7 @@ mod tests {
             ("listed", "11", "app", 'S', of_pod),
             ("lost", "12", "app", 'S', of_pod),
             ("ended", "13", "app", 'Z', of_pod),
-            // The start of these was abandoned.
+            // Containers whose start was abandoned.
             ("given-up", "16", "runc:[2:INIT]", 'S', of_pod),
             ("of-crun", "17", "crun", 'S', of_pod),
             // A container of `ctr`, and a sandbox.

@@ -39,7 +39,8 @@ struct Spec {
     annotations: BTreeMap<String, String>,
 }
 
-/// Adds the names to a task; `None` if the specification cannot be read. Nothing else of it is kept.
+/// Adds the names to a task; `None` if the specification cannot be read. Nothing else of the specification
+/// is kept.
 pub(super) fn describe(spec: &Path, task: &mut Task) -> Option<()> {
     let file = File::open(spec).ok()?;
     let spec: Spec = serde_json::from_reader(BufReader::new(file.take(MAX_SPEC_BYTES))).ok()?;

@@ -52,7 +52,8 @@ impl Place {
         number(&path).filter(|_| self.has_conmon)
     }
 
-    /// Whether this is the directory of a container of this runtime, even before that has a process.
+    /// Whether `id` is a container of this runtime, even if the container has no process yet. Not known for
+    /// CRI-O.
     pub fn is_container(&self, id: &str) -> bool {
         !self.has_conmon && self.spec(id).is_file()
     }
@@ -62,7 +63,7 @@ impl Place {
         self.has_conmon
     }
 
-    /// Its specification.
+    /// The path of a container's specification.
     pub fn spec(&self, id: &str) -> PathBuf {
         self.of_container(id).join("config.json")
     }

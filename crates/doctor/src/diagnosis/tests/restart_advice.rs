@@ -1,4 +1,5 @@
-//! No advice is to restart a runtime while a runc does not return: a containerd that starts waits for it.
+//! No advice may restart a runtime before a runc that does not return is ended: a containerd that starts
+//! would wait for that runc.
 
 use causes::Cause;
 use cri::Rpc;
@@ -66,7 +67,7 @@ fn nodes() -> Vec<Node> {
     nodes
 }
 
-/// All advice to restart a runtime, and whether it mentions a runc, which is to be ended before.
+/// All advice to restart a runtime, and whether it mentions the runc that must be ended first.
 fn advice(facts: &mut NodeFacts) -> Vec<(String, bool)> {
     let limits = &mut facts.host.limits;
     limits.tasks = Fact::known(4000, "loadavg");

@@ -28,7 +28,7 @@ pub(crate) fn blame_runc(finding: &mut Finding, runcs: &[&Process], facts: &Node
     });
 }
 
-/// How to end the wait of `waiter` for a runc, which changes the container `id`.
+/// What to do about a runc that changes the container `id`, so that `waiter` no longer waits for it.
 pub(crate) fn release_runc(
     runc: &Process,
     waiter: &str,
@@ -51,7 +51,8 @@ fn resume_runc(pids: &str, waiter: &str) -> String {
     format!("run `kill -CONT {pids}` to resume the stopped runc, for which {waiter} waits")
 }
 
-/// What is lost with a runc that is ended. The runtime reports an error for what it was to do.
+/// What is lost if a runc is ended. The runtime reports an error for the command that the runc was to
+/// execute.
 fn lost_with(runc: &Process) -> &'static str {
     match verb_of_runc(runc) {
         Some("create" | "start" | "run" | "restore") => {
@@ -64,18 +65,19 @@ fn lost_with(runc: &Process) -> &'static str {
     }
 }
 
-/// Whether a container is frozen. runc freezes a container on cgroup v1 while it changes it, and one that
-/// is killed does not thaw it (runc#4481).
+/// Whether a container is frozen. On cgroup v1, runc freezes a container while it changes it, and a runc
+/// that is killed does not thaw the container (runc#4481).
 #[derive(Debug)]
 pub(super) enum Freezer<'a> {
     Thawed,
     Frozen(&'a FrozenCgroup),
-    /// It is not known. On version 1, it is read at this path.
+    /// It is not known whether the container is frozen. On version 1, the control group at this path shows
+    /// it.
     Unread(Option<&'a str>),
 }
 
 impl<'a> Freezer<'a> {
-    /// That of these containers: frozen if one of them is.
+    /// The state of these containers: frozen if one of them is.
     pub(super) fn of(ids: &[&str], facts: &'a NodeFacts) -> Self {
         let host = &facts.host;
         let tasks = known(&facts.probes.tasks).iter();

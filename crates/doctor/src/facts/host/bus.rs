@@ -4,13 +4,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::facts::Fact;
 
-/// What the system bus answered.
+/// What the system bus, and systemd on it, answered.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct BusFacts {
-    /// Whether it can be reached.
+    /// Whether the system bus can be reached.
     pub reach: Fact<Reach>,
-    /// The owner of `org.freedesktop.systemd1`, or `None`.
+    /// The owner of `org.freedesktop.systemd1`; `None` if it has no owner.
     pub owner: Fact<Option<String>>,
     /// What systemd answered to a ping over the bus.
     pub ping: Fact<Ping>,
@@ -20,7 +20,7 @@ pub struct BusFacts {
     pub private: Fact<Ping>,
     /// The version that the running systemd reports.
     pub systemd: Fact<String>,
-    /// The services that run a kubelet or a runtime, of those that systemd has loaded.
+    /// The services that systemd has loaded and that run a kubelet or a runtime.
     pub services: Fact<Vec<Service>>,
 }
 
@@ -74,27 +74,27 @@ pub const RUNTIME_UNITS: [&str; 5] = [
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", tag = "is")]
 pub enum Reach {
-    /// It accepted the connection.
+    /// The bus accepted the connection.
     Connected,
     /// There is no socket.
     NoSocket,
     /// No process listens on the socket.
     Refused,
-    /// It rejected the connection.
+    /// The bus rejected the connection.
     Rejected {
         /// The error's name.
         error: String,
         /// The error message.
         message: String,
     },
-    /// It took longer than this.
+    /// The bus did not accept the connection within this time.
     Silent {
-        /// Seconds.
+        /// The time limit, in seconds.
         seconds: f64,
     },
 }
 
-/// A call that the D-Bus library answers, before systemd's own code.
+/// The result of a call that the D-Bus library in systemd answers before systemd's own code receives it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", tag = "is")]
 pub enum Ping {
@@ -102,12 +102,12 @@ pub enum Ping {
     Answered {
         /// The serial number of the reply: how many messages have been sent.
         serial: u32,
-        /// How long it took.
+        /// How long the reply took, in seconds.
         seconds: f64,
     },
     /// There was no reply within this time.
     Silent {
-        /// Seconds.
+        /// The time limit, in seconds.
         seconds: f64,
     },
 }
@@ -116,10 +116,10 @@ pub enum Ping {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct Serial {
-    /// The first.
+    /// The serial number of the first answer.
     pub first: u32,
-    /// The later one.
+    /// The serial number of the later answer.
     pub later: u32,
-    /// The time between them.
+    /// The time between the two answers.
     pub seconds: f64,
 }

@@ -8,9 +8,9 @@ use crate::facts::Fact;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct CgroupFacts {
-    /// Those that are frozen themselves, not through a parent.
+    /// Control groups that are frozen themselves, not only through a parent.
     pub frozen: Fact<Vec<FrozenCgroup>>,
-    /// Those near their limit on tasks.
+    /// Control groups near their limit on tasks.
     pub pids: Fact<Vec<PidsUse>>,
     /// How many memory cgroups there are, and how many of them leaked.
     pub memory: Fact<MemoryCgroups>,
@@ -26,7 +26,7 @@ pub struct CgroupFacts {
 pub struct FrozenCgroup {
     /// Its path in the hierarchy.
     pub path: String,
-    /// The file to write to.
+    /// The file that freezes and thaws the control group.
     pub file: String,
     /// The content of the file.
     pub state: String,
@@ -40,9 +40,9 @@ pub struct FrozenCgroup {
 pub struct PidsUse {
     /// Its path in the hierarchy.
     pub path: String,
-    /// How many there are.
+    /// How many tasks there are.
     pub current: u64,
-    /// How many there may be.
+    /// How many tasks there may be.
     pub max: u64,
     /// How often a fork was refused.
     pub refused: Option<u64>,
@@ -52,11 +52,12 @@ pub struct PidsUse {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct MemoryCgroups {
-    /// As the kernel counts them.
+    /// How many memory cgroups there are, as the kernel counts them.
     pub counted: u64,
     /// The number of directories, each of which is a control group in use.
     pub folders: u64,
-    /// Those that were removed but still exist in the kernel: `counted` less `folders` on version 1.
+    /// How many control groups were removed but still exist in the kernel: `counted` less `folders` on
+    /// version 1.
     pub left_over: u64,
     /// The version of the hierarchy.
     pub version: u8,
@@ -80,10 +81,10 @@ pub struct Throttling {
     pub path: String,
     /// The name of one of its processes.
     pub process: String,
-    /// The id of that process.
+    /// The id of the process that `process` names.
     pub pid: u32,
-    /// Periods that passed.
+    /// How many periods passed.
     pub periods: u64,
-    /// Periods in which it was throttled.
+    /// In how many periods the control group was throttled.
     pub throttled: u64,
 }

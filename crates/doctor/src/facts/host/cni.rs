@@ -6,9 +6,9 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct CniNetwork {
-    /// The name of its file.
+    /// The name of its configuration file.
     pub file: String,
-    /// Its name.
+    /// The network's name.
     pub name: String,
     /// The plugins, by the names of their executables.
     pub plugins: Vec<String>,

@@ -13,7 +13,7 @@ const MAX_FILES: usize = 128;
 pub struct Gaps {
     /// Files that could not be read.
     pub files: Vec<Gap>,
-    /// How many more files could not be read.
+    /// How many files could not be read besides those in `files`.
     pub more: usize,
     /// How many processes were not read in time, in the first or the second sample.
     pub processes: usize,
@@ -25,7 +25,7 @@ pub struct Gaps {
 pub struct Gap {
     /// Its path, `/proc/4711/cgroup`.
     pub file: String,
-    /// Why.
+    /// Why the file could not be read.
     pub why: Missing,
 }
 

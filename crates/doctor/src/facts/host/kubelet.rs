@@ -23,7 +23,8 @@ pub struct ApiServer {
     pub address: String,
     /// What it answered.
     pub answer: ApiAnswer,
-    /// By how much its clock differs from this machine's. Its time is known to the second.
+    /// By how much the API server's clock differs from this machine's. The API server's time is known to
+    /// the second.
     pub clock: Option<ClockDifference>,
     /// Its answer to a request for the node's lease with the kubelet's client certificate.
     #[serde(default)]
@@ -44,7 +45,7 @@ pub enum Lease {
     Unauthorized,
     /// HTTP status 403.
     Forbidden,
-    /// It rejected the certificate during the TLS handshake.
+    /// The API server rejected the certificate during the TLS handshake.
     CertificateRejected(String),
     /// Another HTTP status, or no lease in the response.
     Other(u16),
@@ -54,7 +55,7 @@ pub enum Lease {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", tag = "is", content = "why")]
 pub enum ApiAnswer {
-    /// An HTTP response with any status: it can be reached.
+    /// There was an HTTP response, with any status: the API server can be reached.
     Answered,
     /// No process listens at its address.
     Refused,
@@ -72,7 +73,7 @@ pub enum ApiAnswer {
 pub struct ClockDifference {
     /// Whether this machine's clock is ahead.
     pub is_ahead: bool,
-    /// The difference.
+    /// The difference, in seconds.
     pub seconds: u64,
 }
 

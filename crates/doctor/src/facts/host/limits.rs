@@ -8,13 +8,13 @@ use crate::facts::Fact;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct KernelLimits {
-    /// Open files of all processes.
+    /// How many files all processes together have open.
     pub files_open: Fact<u64>,
     /// The maximum number of open files.
     pub files_max: Fact<u64>,
     /// The maximum limit of a single process.
     pub files_of_process_max: Fact<u64>,
-    /// Processes and threads.
+    /// How many processes and threads there are.
     pub tasks: Fact<u64>,
     /// The largest PID, which limits the number of tasks.
     pub pid_max: Fact<u64>,

@@ -21,13 +21,13 @@ pub struct Process {
     /// Its state in the first sample (`S`, `D`, `Z`), or in the second if it was stopped (`T`) or resumed
     /// between them.
     pub state: char,
-    /// It was stopped in the first sample, and not in the second.
+    /// Whether it was stopped in the first sample, but not in the second.
     pub was_resumed: bool,
     /// The kernel function that its main thread waits in.
     pub wchan: Option<String>,
     /// How many seconds ago it was started.
     pub age_seconds: f64,
-    /// It is a kernel thread.
+    /// Whether it is a kernel thread.
     pub kernel: bool,
     /// The CPU time that it used between the samples, in seconds per second.
     pub cpu_share: Option<f64>,
@@ -41,8 +41,8 @@ pub struct Process {
     pub network: Option<String>,
     /// How many threads it has.
     pub thread_count: u32,
-    /// Threads in uninterruptible sleep, and all threads of processes that run containers, up to
-    /// a limit.
+    /// Its threads, up to a limit: all of them if calls may wait for the process, otherwise only those in
+    /// uninterruptible sleep.
     pub threads: Vec<Thread>,
     /// A signal that ends it, if one is pending.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -74,7 +74,7 @@ pub struct Thread {
     pub state: char,
     /// The kernel function that it waits in.
     pub wchan: Option<String>,
-    /// It did not run between the two samples.
+    /// Whether it did not run between the two samples.
     pub still: bool,
     /// Its kernel stack from the innermost function outwards, if it could be read.
     pub stack: Vec<String>,
@@ -105,22 +105,22 @@ pub struct CgroupPath {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct FdUse {
-    /// How many are open.
+    /// How many file descriptors are open.
     pub open: u64,
-    /// The soft limit.
+    /// The soft limit on open files.
     pub limit: Option<u64>,
-    /// The hard limit.
+    /// The hard limit on open files.
     pub hard_limit: Option<u64>,
-    /// How many of them are inotify instances.
+    /// How many file descriptors are inotify instances.
     pub inotify: u64,
-    /// How many of them are ends of pipes.
+    /// How many file descriptors are ends of pipes.
     pub pipes: u64,
-    /// The numbers of those that are fanotify groups.
+    /// The numbers of the file descriptors that are fanotify groups.
     pub fanotify: Vec<u32>,
-    /// The root directory of the runtime, if it is one: the runtime's database, which it has open, is below.
+    /// The runtime's root directory, if the process is a runtime: the process has a database below it open.
     pub root: Option<String>,
-    /// How many of them could not be read for lack of permission. The kernel requires the same permission to
-    /// show where the process waits.
+    /// How many file descriptors could not be read for lack of permission. The kernel requires the same
+    /// permission to show where the process waits.
     pub hidden: u64,
 }
 
@@ -134,11 +134,11 @@ pub struct FanotifyListener {
     pub comm: String,
     /// How many marks it has set.
     pub marks: u64,
-    /// How many of them require its permission.
+    /// How many of these marks make other processes wait for its permission.
     pub permission_marks: u64,
 }
 
-/// More processes than this are not collected.
+/// The maximum number of processes that are collected.
 pub(crate) const MAX_PROCESSES: usize = 20_000;
 
 /// Container runtimes, and the daemon in front of dockerd.

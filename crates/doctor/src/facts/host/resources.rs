@@ -40,11 +40,11 @@ pub struct Stalls {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct CpuTimes {
-    /// Neither idle nor waiting for I/O.
+    /// The share that was neither idle nor waiting for I/O.
     pub busy: f64,
-    /// Taken by the hypervisor.
+    /// The share that the hypervisor took.
     pub steal: f64,
-    /// Idle while waiting for I/O.
+    /// The share that was idle while waiting for I/O.
     pub io_wait: f64,
 }
 

@@ -22,7 +22,7 @@ pub struct Listener {
     pub path: String,
     /// Connections that wait to be accepted.
     pub waiting: u32,
-    /// How many may wait; a further connect blocks.
+    /// How many connections may wait to be accepted; a further `connect` blocks.
     pub backlog: u32,
     /// The process that has it open, if that is visible.
     pub held_by: Option<u32>,
@@ -34,7 +34,7 @@ pub struct Listener {
 pub struct Connections {
     /// The path.
     pub path: String,
-    /// How many there are.
+    /// How many connections there are.
     pub count: u32,
 }
 

@@ -10,7 +10,7 @@ pub struct Disk {
     pub device: String,
     /// Its name.
     pub name: String,
-    /// Requests that have not completed.
+    /// Requests that had not completed in the second sample.
     pub in_flight: u64,
     /// Requests that had not completed in the first sample.
     pub in_flight_before: u64,
@@ -68,7 +68,7 @@ pub struct FuseConnection {
     pub number: u32,
     /// Requests that the process behind it has not answered.
     pub waiting: u64,
-    /// Requests that it had not answered in the first sample.
+    /// Requests that this process had not answered in the first sample.
     pub waiting_before: u64,
 }
 
@@ -86,6 +86,6 @@ pub struct Filesystem {
     pub inodes: u64,
     /// Inodes that are left.
     pub inodes_available: u64,
-    /// It is read-only, so it is always full.
+    /// Whether it is read-only; such a file system is always full.
     pub read_only: bool,
 }

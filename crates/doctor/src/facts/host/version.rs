@@ -14,11 +14,11 @@ pub struct VersionFacts {
     pub kernel: Fact<String>,
     /// The distribution's name.
     pub os: Fact<String>,
-    /// Packages that matter here, with their versions.
+    /// The packages whose versions judges use.
     pub packages: Fact<BTreeMap<String, String>>,
     /// The version that the executable `runc` contains.
     pub runc: Fact<String>,
-    /// The executable of process 1 has been replaced since it started.
+    /// Whether the executable of process 1 has been replaced since that process started.
     pub init_replaced: Fact<bool>,
 }
 

@@ -12,7 +12,7 @@ use crate::evidence::runc::restart;
 use crate::facts::NodeFacts;
 use crate::facts::host::Process;
 
-/// In the order in which they call each other.
+/// The daemons behind cri-dockerd, in the order in which they call each other.
 const CHAIN: [&str; 2] = ["dockerd", "containerd"];
 
 pub(super) fn judge(facts: &NodeFacts) -> Option<Finding> {

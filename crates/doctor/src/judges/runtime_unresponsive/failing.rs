@@ -15,7 +15,7 @@ pub(super) fn statuses(facts: &NodeFacts, runtime: &str) -> Vec<Finding> {
     let of_ids = of_ids.filter_map(|failures| of_kind(facts, runtime, failures));
     let lost = match &facts.probes.went_away {
         WentAway::During(calls) => &calls[..],
-        // If it went away again, each of these may be why.
+        // If the connection was lost each time, any of these calls may be the reason.
         WentAway::Never | WentAway::EachTime(_) => &[],
     };
     let fatal = lost.iter().map(|probe| fatal(facts, runtime, probe));
@@ -25,7 +25,7 @@ pub(super) fn statuses(facts: &NodeFacts, runtime: &str) -> Vec<Finding> {
         .collect()
 }
 
-/// It responds, but went away each time it was called for one id.
+/// The runtime responds, but the connection is lost each time this call is made for this id.
 fn fatal(facts: &NodeFacts, runtime: &str, probe: &Probe) -> Finding {
     let (call, subject) = (probe.call, subject(probe));
     let sentence =
@@ -68,7 +68,7 @@ fn of_kind(facts: &NodeFacts, runtime: &str, failures: &Failures) -> Option<Find
             format!("{failed} of {made} {call} calls failed: {error}"),
         ),
     };
-    // Even one of many is a pod that a kubelet cannot inspect.
+    // Even if only one of many calls fails, a kubelet cannot inspect that pod.
     let hung = facts.probes.hung(first.call).take(MAX_SINGLED_OUT);
     let evidence = [evidence].into_iter().chain(hung.map(not_answered));
     let mut found = finding(facts, Confidence::Medium, sentence, evidence);
@@ -82,7 +82,7 @@ fn is_failed_status(probe: &Probe) -> bool {
     probe.id.is_some() && probe.error().is_some()
 }
 
-/// `Status`, from which a kubelet learns whether the runtime is ready.
+/// A finding if `Status` fails, from which a kubelet learns whether the runtime is ready.
 fn of_itself(facts: &NodeFacts, runtime: &str) -> Option<Finding> {
     let error = facts.probes.node(Rpc::Status)?.error()?;
     let sentence = format!("{runtime} cannot report its own status");
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn one_of_many_that_fails_is_named() {
+    fn one_failing_container_of_many_is_named() {
         let why = CallError::Malformed("no state".into());
         let facts = node("containerd", "1.7.24").failing(Rpc::ContainerStatus, &["c1"], 60, &why);
         let findings = found(judge(&facts.facts()));

@@ -12,7 +12,8 @@ use crate::facts::probes::{End, MAX_SINGLED_OUT, Outcome};
 /// If half of the status calls take longer, the runtime is slow: a healthy one takes milliseconds.
 const SLOW_SECONDS: f64 = 2.0;
 
-/// `Version` is answered, but neither list is, or a list fails.
+/// The findings about lists and status calls that hang, fail or are slow, and about a runtime that is not
+/// ready.
 pub(super) fn lists(facts: &NodeFacts) -> Vec<Finding> {
     let probes = &facts.probes;
     let name = name_of_runtime(probes);
@@ -54,7 +55,7 @@ pub(super) fn lists(facts: &NodeFacts) -> Vec<Finding> {
     found
 }
 
-/// An agent does not report which of its list calls failed.
+/// A finding about a list call of the agent that failed. The agent does not report which one.
 fn refused_to_agent(facts: &NodeFacts, name: &str) -> Option<Finding> {
     let failure = facts.probes.agent.as_ref()?.failure.as_ref()?;
     if matches!(failure, CallError::TooLarge(_)) {
@@ -65,7 +66,7 @@ fn refused_to_agent(facts: &NodeFacts, name: &str) -> Option<Finding> {
     Some(finding(facts, Confidence::High, sentence, [failed]))
 }
 
-/// It answers, but reports that it is not ready.
+/// The runtime answers, but reports that it is not ready.
 fn not_ready(facts: &NodeFacts, name: &str) -> Option<Finding> {
     let condition = facts.probes.unmet("RuntimeReady")?;
     let why = [&*condition.reason, &*condition.message].join(": ");
@@ -80,7 +81,7 @@ fn hung_alone(facts: &NodeFacts, name: &str) -> Option<Finding> {
     let hung = |call: &Rpc| probes.outcome(*call) == Some(Outcome::Hung);
     let explained = |call: &Rpc| match call {
         Rpc::ListContainers => probes.may_be_containerd(),
-        // The plugin that it waits for is reported by another judge.
+        // The plugin that `Status` waits for is reported by another judge.
         Rpc::Status => is_any_old(facts),
         _ => false,
     };
@@ -98,7 +99,7 @@ fn no_status(facts: &NodeFacts, runtime: &str) -> Option<Finding> {
     if probes.agent.is_some() {
         return None;
     }
-    // Under a lock of one of them.
+    // If few calls hang, they may wait for the lock of one of their containers.
     let is_few = |call: Rpc| probes.hung(call).count() <= MAX_SINGLED_OUT;
     let is_list_hung = probes.outcome(Rpc::ListContainers) == Some(Outcome::Hung);
     let calls = [Rpc::ContainerStatus, Rpc::PodSandboxStatus].into_iter();

@@ -1,6 +1,6 @@
-//! A daemon that runs and does not listen yet: containerd first loads its tasks, and a shim or runc that
-//! does not return holds that up. containerd 2.3 waits for five seconds for each shim that is stopped, and
-//! then gives its containers up (exit code 255).
+//! A daemon that runs but does not listen yet: containerd first loads its tasks, which is held up by a shim
+//! that does not respond or a runc that does not return. containerd 2.3 waits five seconds for each stopped
+//! shim, and then gives up its containers (exit code 255).
 
 use causes::finding::{Confidence, Finding};
 use pleg::runtime::NoConnection;
@@ -20,7 +20,7 @@ use crate::limits::STARTS_WITHIN_SECONDS;
 const GIVES_UP: &str = " at once: a containerd that starts waits for five seconds for each of them, and then gives up \
                         its containers (exit code 255)";
 
-/// The daemon of this socket, if it runs and has no socket to listen on.
+/// A finding about the daemon of this socket, if it runs but does not listen yet.
 pub(super) fn starting(facts: &NodeFacts, why: NoConnection) -> Option<Finding> {
     if !matches!(why, NoConnection::NoSocket | NoConnection::Refused) {
         return None;

@@ -1,5 +1,5 @@
-//! A runtime that does not answer `Version`. It answers no call, or it answers other calls, or that
-//! was not observed.
+//! A runtime that does not answer `Version`: it answers no call, or it answers other calls, or it was not
+//! observed which.
 
 use causes::finding::{Confidence, Finding};
 use pleg::runtime::Rpc;
@@ -70,7 +70,8 @@ pub(super) fn no_call_answered(facts: &NodeFacts, version: &Probe) -> Finding {
     }
 }
 
-/// CRI-O answers no call before the runcs that it has started at its own start return.
+/// Adds to the finding a runc for which the runtime waits: CRI-O answers no call until the runcs that it
+/// launched while starting have returned.
 fn waits_for_runc(facts: &NodeFacts, mut found: Finding) -> Finding {
     let runtime = facts.runtime_process().map(|process| process.pid);
     let runcs = hung_runcs(facts).into_iter();

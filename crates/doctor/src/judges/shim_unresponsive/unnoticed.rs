@@ -18,18 +18,20 @@ use crate::facts::probes::MAX_SINGLED_OUT;
 use crate::facts::tasks::Task;
 use crate::judges::disk_full;
 
-/// containerd 2.3 waits for each leftover shim at its start.
+/// The advice not to restart: when it starts, containerd 2.3 waits for each leftover shim.
 const NO_RESTART: &str = "do not restart the runtime until the container has been deleted, because it \
                           may not finish starting";
 
-/// One finding for each container; a stopped shim or conmon has a finding of its own.
+/// One finding for each container. Containers of a stopped shim or conmon are left out, because that is a
+/// separate finding.
 pub(super) fn judge(facts: &NodeFacts, shims: &[Shim]) -> Vec<Finding> {
     let cannot_write = disk_full::cannot_write(&facts.host);
     let is_served_by_stopped = |task: &Task| {
         let mut stopped = shims.iter().filter(|shim| shim.process.is_stopped());
         stopped.any(|shim| shim.serves(&task.id))
     };
-    // Without a task it is not known which process was its first one.
+    // Without a task, it is not known which process was the first of the container, so none of them may be
+    // alive.
     let lives = |task: &Task| {
         let mut its = processes_of(&facts.host, &task.id);
         its.any(|process| !process.has_ended())
@@ -56,12 +58,12 @@ fn of(facts: &NodeFacts, task: &Task, shims: &[Shim]) -> Finding {
     };
     let shim = shim_of(task, shims);
     match shim {
-        // The exit is reported once runc has deleted the container. One without a task has been
-        // deleted: a runc below its shim serves another container of the pod.
+        // The exit is reported once runc has deleted the container. A container without a task has already
+        // been deleted, so a runc below its shim serves another container of the pod.
         Some(shim) if task.init.is_some() && !shim.is_conmon() => {
             match shim.runc.iter().find(|runc| deletes(runc, task)) {
                 Some(runc) => blame_deletion(&mut finding, shim, runc, facts),
-                // Its fault explains why nothing deletes the container.
+                // Another runc, or the fault of the shim, explains why nothing deletes the container.
                 None if !shim.runc.is_empty() || shim.fault().is_some() => {
                     blame(&mut finding, shim, facts);
                 }
@@ -98,8 +100,8 @@ fn deletes(runc: &Process, task: &Task) -> bool {
     verb_of_runc(runc) == Some("delete") && container_of_runc(runc) == Some(&*task.id)
 }
 
-/// A `runc delete` that has not returned seconds after the exit. How old the process is shows nothing:
-/// containerd ends it after ten seconds and starts another one.
+/// Blames a `runc delete` that has not returned seconds after the exit. The age of that process shows
+/// nothing, because containerd ends it after ten seconds and starts another one.
 fn blame_deletion(finding: &mut Finding, shim: &Shim, runc: &Process, facts: &NodeFacts) {
     let container = std::mem::take(&mut finding.culprit);
     finding.culprit = culprit::with_process(container, runc);
@@ -122,7 +124,7 @@ fn blame_deletion(finding: &mut Finding, shim: &Shim, runc: &Process, facts: &No
     finding.advise_first(format!("{release}; {NO_RESTART}"));
 }
 
-/// No `runc delete` runs now, and the container is not deleted.
+/// Adds that the container is not deleted although no `runc delete` runs now, and what to do about it.
 fn deletion_failed(finding: &mut Finding, shim: &Shim, task: &Task) {
     finding.evidence.push(format!(
         "{}, and the container is not deleted: `runc delete` has failed or was ended, and no new \
@@ -140,7 +142,7 @@ fn deletion_failed(finding: &mut Finding, shim: &Shim, task: &Task) {
     ));
 }
 
-/// The shim that serves a container, or its pod: a shim serves a whole pod.
+/// The shim that serves a container or, because a shim serves a whole pod, another container of its pod.
 fn shim_of<'a, 'b>(task: &Task, shims: &'b [Shim<'a>]) -> Option<&'b Shim<'a>> {
     let serves = |shim: &&Shim| shim.serves(&task.id);
     let of_pod =
@@ -214,7 +216,7 @@ mod tests {
         assert!(!matches!(judge(&lives.facts()), Opinion::Found(_)));
     }
 
-    /// containerd ends it after ten seconds, and starts another one after a pause.
+    /// containerd ends a `runc delete` after ten seconds, and starts another one after a pause.
     #[test]
     fn a_deletion_that_does_not_return_is_found_even_between_two_attempts() {
         let id = "c".repeat(64);
@@ -302,7 +304,7 @@ mod tests {
         let advice = findings[0].advice.join("");
         assert!(!advice.contains("-KILL"), "{advice}");
         assert_eq!(findings[0].culprit.pid, None);
-        // A containerd that starts while it has not returned does not finish starting.
+        // A containerd that starts before the runc has returned does not finish starting.
         let first = &findings[0].advice[0];
         assert!(
             first.starts_with("do not restart the runtime yet"),

@@ -15,7 +15,7 @@ use crate::facts::tasks::Task;
 use crate::judges::opinion::finding;
 use crate::limits::EXIT_FILE_AWAITED_SECONDS;
 
-/// One finding for each container.
+/// One finding for each container that runs without a conmon, or whose exit no conmon has recorded.
 pub(super) fn judge(facts: &NodeFacts) -> Vec<Finding> {
     if !facts.probes.is_crio() {
         return Vec::new();

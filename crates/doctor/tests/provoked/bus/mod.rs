@@ -1,4 +1,4 @@
-//! A real dbus-daemon that the test starts, and on it a systemd whose counter the test sets.
+//! A real dbus-daemon that the test starts, and on its bus a simulated systemd whose counter the test sets.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -53,7 +53,7 @@ impl Bus {
             return None;
         };
         let mut address = [0];
-        // It says its address once it listens.
+        // The daemon prints its address once it listens.
         std::io::Read::read_exact(daemon.0.stdout.as_mut().expect("a pipe"), &mut address)
             .expect("an address");
         Some(Self {
@@ -66,7 +66,7 @@ impl Bus {
         self.folder.path().join("run/dbus/system_bus_socket")
     }
 
-    /// What is seen over it, beside a process 1 that is called systemd.
+    /// The facts that are read over this bus, with a process 1 that is named systemd.
     fn facts(&self, version: &str) -> NodeFacts {
         let host = Host {
             run: self.folder.path().join("run"),
@@ -98,7 +98,7 @@ fn the_serial_numbers_of_answers_are_read_across_a_real_bus() {
     let seen = bus.facts("219-62.el7");
     assert_eq!(seen.host.bus.reach.value(), Some(&Reach::Connected));
     let serial = seen.host.bus.serial.value().expect("two answers");
-    // The version is asked for between them.
+    // The version is requested between the two pings.
     assert_eq!((serial.first, serial.later), (0xf000_0000, 0xf000_0002));
     let found = findings(&seen, Cause::SystemdCookieOverflow);
     assert_eq!(found[0].confidence, Confidence::Certain, "{found:?}");
@@ -110,7 +110,7 @@ fn the_serial_numbers_of_answers_are_read_across_a_real_bus() {
 }
 
 #[test]
-fn how_often_systemd_has_restarted_the_kubelet_is_asked_and_nothing_is_loaded_for_it() {
+fn the_restarts_of_the_kubelet_are_requested_and_no_unit_is_loaded_for_that() {
     let Some(bus) = Bus::start(64) else { return };
     let process = Command::new("sleep").arg("60").spawn().map(Running);
     let process = process.expect("a process");
@@ -133,7 +133,7 @@ fn how_often_systemd_has_restarted_the_kubelet_is_asked_and_nothing_is_loaded_fo
     assert_eq!(found[0].culprit.pid, Some(process.pid()), "{found:?}");
     assert!(found[0].said().contains("kubelet.service 9 times"));
     let asked = service.asked();
-    // Nothing is made to start, and of a unit that is not loaded no property is asked for.
+    // No call starts a service, and no property of a unit that is not loaded is requested.
     assert!(asked.iter().all(|call| call.flags & 2 != 0));
     let of = |what: &str| {
         asked

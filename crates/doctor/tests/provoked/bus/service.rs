@@ -1,5 +1,5 @@
-//! Something that owns systemd's name and answers with chosen serial numbers. It writes the
-//! protocol by itself, so that what the doctor reads is not only its own writing.
+//! A service that owns systemd's name and answers with chosen serial numbers. It implements the protocol
+//! itself, so that the doctor's implementation is not tested only against itself.
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-/// It ends when it is dropped.
+/// A service that ends when it is dropped.
 pub struct Service {
     stream: Option<UnixStream>,
     asked: Arc<Mutex<Vec<Asked>>>,
@@ -22,7 +22,7 @@ pub struct Asked {
     pub flags: u8,
 }
 
-/// A unit that is loaded; `None` where this systemd does not know the property.
+/// A unit that is loaded. `restarts` is `None` if this systemd does not know that property.
 #[derive(Clone)]
 pub struct Unit {
     pub name: &'static str,
@@ -32,13 +32,13 @@ pub struct Unit {
 }
 
 impl Service {
-    /// On a bus, with `counter` as the number of its next answer; u32::MAX is the last
-    /// number, behind which it answers nothing any more.
+    /// Starts a service on a bus. `counter` is the serial number of its next answer; once it is u32::MAX,
+    /// the service no longer answers.
     pub fn on_bus(socket: &Path, counter: Arc<AtomicU32>) -> Self {
         Self::with_units(socket, counter, Vec::new())
     }
 
-    /// On a bus, with these units.
+    /// Starts a service on a bus, with these units.
     pub fn with_units(socket: &Path, counter: Arc<AtomicU32>, units: Vec<Unit>) -> Self {
         let mut stream = UnixStream::connect(socket).expect("a bus");
         stream
@@ -56,7 +56,7 @@ impl Service {
         body.extend(0u32.to_le_bytes());
         let request = call(2, bus, "RequestName", b"su", &body);
         stream.write_all(&request).expect("to write");
-        // The answers to both, and the signals around them.
+        // Reads the answers to both calls, and the signals around them.
         let mut owned = false;
         while !owned {
             let message = read(&mut stream).expect("a message");
@@ -72,12 +72,12 @@ impl Service {
         }
     }
 
-    /// All that it was asked.
+    /// All calls that the service has received.
     pub fn asked(&self) -> Vec<Asked> {
         self.asked.lock().expect("a list").clone()
     }
 
-    /// As the private socket of systemd: no bus in between.
+    /// Starts a service on systemd's private socket, without a bus in between.
     pub fn private(path: &Path, counter: Arc<AtomicU32>) -> Self {
         let listener = UnixListener::bind(path).expect("a socket");
         let asked = Arc::new(Mutex::new(Vec::new()));
@@ -164,12 +164,12 @@ impl Answer {
                 (Some("NRestarts"), Some(restarts)) => Self::Number(restarts),
                 _ => Self::Error("org.freedesktop.DBus.Error.UnknownProperty"),
             },
-            // A ping's asker does not look at it.
+            // The caller of a ping ignores the answer.
             _ => Self::Text("219"),
         }
     }
 
-    /// The type of it, and it; what is asked for of an object is a variant.
+    /// The type of the answer, and the answer. The value of a property is a variant.
     fn body(&self) -> (u8, Vec<u8>) {
         match self {
             Self::Path(path) => (b'o', text(path)),

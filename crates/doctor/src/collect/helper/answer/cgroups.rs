@@ -58,9 +58,9 @@ pub(in super::super) fn cgroups(proc: &Path, sys: &Path) -> CgroupWalk {
     }
 }
 
-/// Whether the mounted hierarchies contain process 1. In a container with the PIDs of the host they do not:
-/// their root is the container's own control group, because of its mount (version 1) or its namespace
-/// (version 2).
+/// Whether the mounted hierarchies contain process 1. In a container that shares the host's PID namespace,
+/// they do not: their root is the container's own control group, because of its mount (version 1) or its
+/// namespace (version 2).
 fn is_whole(proc: &Path, base: &Path) -> bool {
     let init = read(&proc.join("1/cgroup")).unwrap_or_default();
     let paths = || init.lines().filter_map(|line| line.splitn(3, ':').nth(2));
@@ -87,7 +87,7 @@ fn walk(root: &Path, mut visit: impl FnMut(&Path, &str)) -> usize {
         }
         let folder = root.join(&inner);
         visit(&folder, &format!("/{}", inner.display()));
-        // A directory that has been removed meanwhile is empty.
+        // A directory that has been removed meanwhile counts as empty.
         let entries = std::fs::read_dir(&folder).into_iter().flatten().flatten();
         for entry in entries {
             if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
@@ -106,7 +106,7 @@ fn number(folder: &Path, file: &str) -> Option<u64> {
     word(folder, file)?.parse().ok()
 }
 
-/// The value behind a name, in a file of names and values.
+/// The value of `name` in a file whose lines each contain a name and a value.
 fn named(folder: &Path, file: &str, name: &str) -> Option<u64> {
     let text = word(folder, file)?;
     let mut rows = text.lines().filter_map(|line| line.split_once(' '));

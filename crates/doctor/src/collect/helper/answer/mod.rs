@@ -19,7 +19,7 @@ pub(super) use cgroups::cgroups;
 pub(super) use program::program_version;
 pub(super) use programs::{journal, rpm};
 
-/// The maximum size of what is read of a file.
+/// The maximum number of bytes that are read from a file.
 const MAX_FILE_BYTES: u64 = 256 * 1024;
 
 fn read(path: &Path) -> io::Result<String> {
@@ -30,7 +30,7 @@ fn read(path: &Path) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// The end of a file, from the beginning of a line.
+/// The end of a file, starting at the beginning of a line.
 pub(super) fn tail(path: &Path) -> io::Result<String> {
     let mut file = open_without_waiting(path)?;
     let length = file.metadata()?.len();
@@ -83,7 +83,7 @@ pub(crate) struct FanotifyMarks {
 /// FAN_OPEN_PERM, FAN_ACCESS_PERM, FAN_OPEN_EXEC_PERM.
 const PERMISSION: u64 = 0x10000 | 0x20000 | 0x40000;
 
-/// Lines such as `fanotify mnt_id:1d mflags:0 mask:10000 ignored_mask:0`.
+/// Counts the marks in lines such as `fanotify mnt_id:1d mflags:0 mask:10000 ignored_mask:0`.
 pub(super) fn fanotify(path: &Path) -> io::Result<FanotifyMarks> {
     let mut marks = FanotifyMarks::default();
     for line in read(path)?.lines() {

@@ -9,7 +9,8 @@ use super::open_without_waiting;
 
 /// The linker flag, which a program that was built without `-trimpath` contains.
 const LINKER_FLAG: &[u8] = b"main.version=";
-/// A string that the linker set is between zero bytes; all versions of runc begin with 1.
+/// How a version that the linker set begins: such a string stands between zero bytes, and all versions of
+/// runc begin with 1.
 const STRING_START: &[u8] = b"\x001.";
 /// The maximum length of a version.
 const MAX_VERSION_BYTES: usize = 40;

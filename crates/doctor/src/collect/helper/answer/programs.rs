@@ -1,5 +1,5 @@
-//! Runs `rpm` and `journalctl`, with limits on their duration and output. Their files are not read directly,
-//! because their formats have changed several times.
+//! Runs `rpm` and `journalctl`, with limits on their duration and output. The files of rpm and journald are
+//! not read directly, because the formats have changed several times.
 
 use std::ffi::OsStr;
 use std::io::{self, Read};
@@ -16,15 +16,16 @@ use crate::limits::{JOURNAL, MAX_JOURNAL_BYTES, RPM};
 
 /// The maximum output of rpm for a few packages.
 const RPM_BYTES: u64 = 64 * 1024;
-/// The maximum number of lines of the journal. A kubelet that logs much writes as many in 15 minutes.
+/// The maximum number of lines of the journal. A kubelet that logs verbosely writes this many in 15
+/// minutes.
 const JOURNAL_LINES: &str = "20000";
 /// How long a program may take to exit after SIGTERM, and after the end of its output.
 const GRACE: Duration = Duration::from_millis(200);
-/// The unprivileged user of most distributions. A program of this user has no write access, so it takes no lock
-/// of the database, and killing it leaves no lock behind.
+/// The unprivileged user on most distributions. A program that runs as this user has no write access, so it
+/// takes no lock of the database, and killing it leaves no lock behind.
 const UNPRIVILEGED_UID: u32 = 65_534;
 
-/// The output of `rpm -q` for these packages, including errors: a line for each installed one.
+/// The output of `rpm -q` for these packages, including errors: a line for each installed package.
 pub(in super::super) fn rpm(program: &Path, packages: &[String]) -> io::Result<String> {
     let mut command = Command::new(program);
     command
@@ -36,7 +37,8 @@ pub(in super::super) fn rpm(program: &Path, packages: &[String]) -> io::Result<S
     run(command, RPM, RPM_BYTES)
 }
 
-/// What these units have written to the journal since a time, in seconds since 1970; the newest line first.
+/// The lines that these units have written to the journal after `since`, a time in seconds since 1970; the
+/// newest first.
 pub(in super::super) fn journal(
     program: &Path,
     units: &[String],
@@ -51,7 +53,8 @@ pub(in super::super) fn journal(
     run(command, JOURNAL, MAX_JOURNAL_BYTES)
 }
 
-/// The output and the errors of a program, at most `max_bytes`.
+/// Runs a program. Returns its output and its errors, at most `max_bytes` together, or fails if they do not
+/// end within `limit`.
 fn run(mut command: Command, limit: Duration, max_bytes: u64) -> io::Result<String> {
     let name = Path::new(command.get_program())
         .file_name()

@@ -41,7 +41,8 @@ pub(super) fn collect(host: &Host, services: &[String]) -> BusFacts {
     facts
 }
 
-/// Replaces the fact that there is no socket: the host may have one that is not mounted in this container.
+/// Replaces the fact that there is no socket by a missing fact: the host may have one that is not mounted
+/// in this container.
 pub(super) fn leave_open_in_container(facts: &mut BusFacts) {
     if let Some(Reach::NoSocket) = facts.reach.value() {
         let why = "the socket is not mounted in this container";
@@ -188,8 +189,8 @@ fn owner(bus: &mut Connection) -> Fact<Option<String>> {
     }
 }
 
-/// A call that the D-Bus library in systemd answers, before systemd's own code. Even an error has a serial
-/// number.
+/// Makes a call that the D-Bus library in systemd answers before systemd's own code receives it. Even an
+/// error has a serial number.
 fn ping(connection: &mut Connection, limit: Duration, to: Option<&str>) -> Fact<Ping> {
     let source = "org.freedesktop.DBus.Peer.Ping of org.freedesktop.systemd1";
     let source = match to {

@@ -42,7 +42,7 @@ fn units<'a>(processes: impl Iterator<Item = &'a Process>) -> Vec<String> {
     units.map(str::to_owned).collect()
 }
 
-/// The services that systemd has loaded, of these units.
+/// The state of those of these units that systemd has loaded.
 pub(super) fn ask(
     connection: &mut Connection,
     to: Option<&str>,
@@ -74,7 +74,7 @@ impl Calls<'_> {
         })
     }
 
-    /// `None` if systemd has not loaded it.
+    /// The state of a service; `None` if systemd has not loaded it.
     fn service(&mut self, unit: &str) -> Result<Option<Service>, Failure> {
         // The object path could be derived from the name, but requesting a property of that path would make
         // systemd load the unit.

@@ -40,7 +40,7 @@ impl Budget {
         MAX_THREADS.min(*self.threads(serving))
     }
 
-    /// Notes that this many threads are kept.
+    /// Deducts this many threads, which are kept.
     pub(super) fn charge_threads(&mut self, serving: bool, count: usize) {
         let left = self.threads(serving);
         *left = left.saturating_sub(count);

@@ -6,8 +6,8 @@ use crate::collect::helper::Reads;
 use crate::collect::host::file::printable_path;
 use crate::facts::host::{CgroupPath, Process};
 
-/// The hierarchies that judges use, and the one in which systemd keeps its units; the empty name is
-/// that of version 2.
+/// The hierarchies that judges use, and the one in which systemd keeps its units. The hierarchy of version
+/// 2, whose line names no controllers, is always kept.
 const CONTROLLERS: [&str; 5] = ["freezer", "pids", "memory", "cpu", "name=systemd"];
 
 /// The control groups of a process; none if they cannot be read.
@@ -15,7 +15,8 @@ pub(super) fn of(reads: &Reads, folder: &Path) -> Vec<CgroupPath> {
     parse(&reads.text(&folder.join("cgroup")).unwrap_or_default())
 }
 
-/// `4:memory:/kubepods/burstable/pod…`: one entry for all hierarchies of version 1 with the same path.
+/// Parses lines such as `4:memory:/kubepods/burstable/pod…`. Returns one entry for all hierarchies of
+/// version 1 with the same path.
 fn parse(text: &str) -> Vec<CgroupPath> {
     let mut found: Vec<CgroupPath> = Vec::new();
     for line in text.lines() {

@@ -8,7 +8,7 @@ use crate::collect::host::file::rest_of_line;
 use crate::facts::Fact;
 use crate::facts::host::FdUse;
 
-/// More file descriptors of a process are not counted.
+/// The maximum number of file descriptors that are counted for one process.
 const MAX_FDS: usize = 200_000;
 
 /// A process that uses fanotify has one or two groups.
@@ -82,7 +82,8 @@ fn add(found: &mut FdUse, number: &str, target: &str, socket: &mut impl FnMut(u3
     }
 }
 
-/// `Max open files            1024                 524288               files`
+/// The soft and the hard limit, from
+/// `Max open files            1024                 524288               files`.
 fn limits(reads: &Reads, folder: &Path) -> (Option<u64>, Option<u64>) {
     let limits = reads.text(&folder.join("limits")).unwrap_or_default();
     let line = rest_of_line(&limits, "Max open files").unwrap_or_default();

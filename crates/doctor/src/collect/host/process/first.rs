@@ -62,8 +62,8 @@ pub(in crate::collect) fn first_sample(proc: &Path, limit: Duration) -> io::Resu
     Ok(census)
 }
 
-/// Reads one process. A read that does not return ends this attempt, and the next one reads all again: so the
-/// budget is charged after all reads, and is never locked during one.
+/// Reads one process. If a read does not return, this attempt is abandoned and the next one reads the whole
+/// process again. So the budget is charged after all reads, and is never locked during one.
 fn see(reads: &Reads, proc: &Path, pid: u32, uptime: f64, budget: &Mutex<Budget>) -> Option<Seen> {
     let budget = || budget.lock().unwrap_or_else(PoisonError::into_inner);
     let folder = proc.join(pid.to_string());
@@ -124,8 +124,8 @@ fn see(reads: &Reads, proc: &Path, pid: u32, uptime: f64, budget: &Mutex<Budget>
     budget.charge_threads(serves, process.threads.len());
     process.cgroups = budget.take_cgroups(cgroups);
     if let Fact::Known { value: fds, .. } = &mut process.fds {
-        // Another kind of process, or one of another user, is not a runtime, even if it has a runtime's database
-        // open.
+        // A process of another kind or of another user is not a runtime, even if it has a runtime's
+        // database open.
         let root = fds.root.take();
         fds.root = budget.take_root(root.filter(|_| serves && status.uid == Some(0)));
     }

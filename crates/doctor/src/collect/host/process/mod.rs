@@ -30,7 +30,7 @@ pub(in crate::collect) use stat::read_stat;
 
 /// How many threads of one process are kept.
 const MAX_THREADS: usize = 64;
-/// Of how many of the processes that `add_threads` receives the threads are read.
+/// The maximum number of processes whose threads `add_threads` reads.
 const MAX_OTHER_PROCESSES: usize = 64;
 /// How long a helper that used all of its time takes to return its results.
 const GRACE: Duration = Duration::from_secs(1);
@@ -48,11 +48,12 @@ pub(in crate::collect) struct Census {
 /// The values of a process in the first sample that are compared with the second.
 #[derive(Debug, Serialize, Deserialize)]
 struct Before {
-    /// When it was started, in ticks.
+    /// When the process was started, in ticks since boot.
     start: u64,
-    /// The CPU time that it has used, in ticks.
+    /// The CPU time that the process has used, in ticks.
     ticks: u64,
-    /// Nanoseconds on the run queue, of daemons.
+    /// How long all its threads together have waited for a CPU, in nanoseconds; only of processes that
+    /// serve containers.
     delay: Option<u64>,
     /// How often each thread in uninterruptible sleep has run.
     switches: HashMap<u32, u64>,
@@ -132,8 +133,8 @@ impl Before {
     }
 }
 
-/// Adds the threads of the processes `of`, and the pods of CNI plugins among them. Returns which files could
-/// not be read.
+/// Adds the threads of those `processes` whose PIDs are in `of`, and the pods for which CNI plugins among
+/// them run. Returns which files could not be read.
 pub(super) fn add_threads(
     host: &Host,
     helpers: &mut Helpers,

@@ -8,12 +8,13 @@ use crate::collect::bounded::bounded;
 use crate::collect::helper::Reads;
 use crate::collect::host::file::printable_path;
 
-/// The pod of a process, if it is a CNI plugin. Nothing else of its environment is kept.
+/// The pod for which a process was started, if it is a CNI plugin. Nothing else of its environment is kept.
 pub(super) fn pod(reads: &Reads, folder: &Path) -> Option<PodName> {
     parse(&reads.text(&folder.join("environ")).ok()?)
 }
 
-/// `CNI_ARGS=IgnoreUnknown=1;K8S_POD_NAMESPACE=shop;K8S_POD_NAME=web;K8S_POD_UID=…`
+/// The pod in a variable such as
+/// `CNI_ARGS=IgnoreUnknown=1;K8S_POD_NAMESPACE=shop;K8S_POD_NAME=web;K8S_POD_UID=…`.
 fn parse(environment: &str) -> Option<PodName> {
     let mut variables = environment.split('\0');
     let arguments = variables.find_map(|variable| variable.strip_prefix("CNI_ARGS="))?;

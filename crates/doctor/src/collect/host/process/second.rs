@@ -17,7 +17,7 @@ use crate::facts::host::process::is_stopped;
 
 /// How long a tool such as a debugger may stop a process in order to inspect it.
 const STOPPED_FOR: Duration = Duration::from_millis(100);
-/// How many of the processes that are stopped are read again after that time.
+/// The maximum number of stopped processes that are read again after [`STOPPED_FOR`].
 const MAX_WAITS: usize = 10;
 
 /// A process to read again.
@@ -26,7 +26,7 @@ pub(in crate::collect) struct LookAt {
     pub pid: u32,
     /// Whether to read how long its threads waited for a CPU.
     pub delay: bool,
-    /// Threads that were in uninterruptible sleep.
+    /// Its threads that were in uninterruptible sleep in the first sample.
     pub threads: Vec<u32>,
 }
 
@@ -48,7 +48,7 @@ pub(in crate::collect) struct Again {
     pub switches: HashMap<u32, u64>,
 }
 
-/// What shows what a process waits for.
+/// The facts that show what a process waits for.
 #[derive(Debug, Serialize, Deserialize)]
 pub(in crate::collect) struct Waiter {
     /// All its threads.

@@ -14,7 +14,7 @@ pub(in crate::collect) fn read_stat(folder: &Path) -> Option<ProcessStat> {
     parse(&text(&folder.join("stat")).ok()?)
 }
 
-/// The same, read by a worker that is abandoned if the read does not return.
+/// The fields of `stat`, read by a worker that is abandoned if the read does not return.
 pub(super) fn stat_by_worker(reads: &Reads, folder: &Path) -> Result<ProcessStat, Missing> {
     let text = reads.text(&folder.join("stat"))?;
     parse(&text).ok_or_else(|| Missing::System("the expected field is missing".to_owned()))
@@ -28,7 +28,7 @@ fn parse(text: &str) -> Option<ProcessStat> {
     })
 }
 
-/// The doctor's own effective capabilities: `CapEff: 000001ffffffffff`.
+/// The doctor's own effective capabilities, from a line such as `CapEff: 000001ffffffffff`.
 pub(in crate::collect::host) fn capabilities(host: &Host) -> Fact<u64> {
     fact(&host.proc.join("self/status"), |status| {
         u64::from_str_radix(rest_of_line(status, "CapEff:")?.trim(), 16).ok()

@@ -51,7 +51,7 @@ fn tasks(reads: &Reads, folder: &Path) -> Vec<u32> {
     tasks.unwrap_or_default()
 }
 
-/// How long all threads of a process have waited for a CPU, in nanoseconds.
+/// How long all threads of a process together have waited for a CPU, in nanoseconds.
 pub(super) fn delay(reads: &Reads, folder: &Path) -> Option<u64> {
     let delays = tasks(reads, folder).into_iter().filter_map(|task| {
         let text = reads

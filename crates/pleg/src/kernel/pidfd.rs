@@ -50,7 +50,7 @@ impl Pidfds {
     async fn open(&self, pid: u32, id: &Id) -> Result<Death, Unwatched> {
         let permit = Permit::take(&self.open, self.max_open)?;
         // Open the descriptor first, then read the cgroup. In the other order, the PID could be
-        // reused in between, and the descriptor would hold another process than the one that was
+        // reused in between, and the descriptor would hold a process other than the one that was
         // checked.
         let process = open(pid)?;
         let (proc, id) = (self.proc.clone(), id.clone());

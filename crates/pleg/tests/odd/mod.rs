@@ -157,7 +157,7 @@ impl Odd {
     }
 }
 
-/// The past answer in place of a present one, unless that is another error than `NotFound`.
+/// The past answer in place of the present one, unless the present one is an error other than `NotFound`.
 async fn or_past<T>(
     now: Result<T, CallError>,
     past: Option<impl Future<Output = Result<T, CallError>>>,

@@ -73,7 +73,7 @@ pub enum Source {
     Sweep,
     /// A hint of the runtime's event stream.
     Stream,
-    /// A hint of the kernel: the process exited.
+    /// A hint of the kernel: a process exited, or a container or sandbox was about to start.
     Kernel,
 }
 

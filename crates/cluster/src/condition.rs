@@ -80,7 +80,7 @@ impl Condition {
         let health = &report.health;
         let (status, reason) = match health.state {
             HealthState::Starting => return None,
-            HealthState::Unhealthy if health.reason.is_runtime_away() => {
+            HealthState::Unhealthy if health.reason.answers_no_call() => {
                 (Status::False, health.reason.as_str())
             }
             _ => (Status::True, "RuntimeAnswers"),

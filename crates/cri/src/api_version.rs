@@ -7,7 +7,7 @@ use std::fmt;
 pub enum ApiVersion {
     /// Kubernetes 1.23 and later; containerd 1.6 and later.
     V1,
-    /// Before that: the same messages under another service name.
+    /// Older versions of Kubernetes: the same messages under another service name.
     V1Alpha2,
 }
 

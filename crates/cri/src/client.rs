@@ -27,11 +27,11 @@ use crate::frame::framed;
 use crate::items::Items;
 use crate::{ApiVersion, Endpoint, Rpc};
 
-/// How many bytes of one answer the runtime may send before they are read. The list of a common node
-/// (173 KB for 100 pods) fits, so that no window update is needed while it arrives.
+/// How many bytes of one answer the runtime may send before they are read. The list of a typical node
+/// (173 KB for 100 pods) fits, so no window update is needed while it arrives.
 const STREAM_WINDOW: u32 = 256 << 10;
 
-/// The same for all answers on a connection.
+/// How many bytes of all answers on one connection the runtime may send before they are read.
 const CONNECTION_WINDOW: u32 = 4 * STREAM_WINDOW;
 
 /// A connection that is being made.
@@ -49,9 +49,9 @@ pub struct Client {
     channel: Channel,
     connections: Arc<AtomicUsize>,
     max_message_size: usize,
-    /// The name and the value of the metadata that each call has.
+    /// The name and the value of the metadata that is sent with each call.
     metadata: Option<(&'static str, &'static str)>,
-    /// Whether it may make calls that do not only read.
+    /// Whether this client may also make calls that do more than read.
     may_act: bool,
 }
 
@@ -65,7 +65,7 @@ impl Client {
         Self::with(move || Connection::open(path.clone()), max_message_size)
     }
 
-    /// Like [`Client::new`], for all calls.
+    /// Like [`Client::new`], but the client may make all calls.
     #[cfg(feature = "act")]
     pub fn acting(endpoint: &Endpoint, max_message_size: usize) -> Self {
         Self {
@@ -74,8 +74,8 @@ impl Client {
         }
     }
 
-    /// Like [`Client::new`], on connections that the caller makes, with this metadata (a name and a value) in each
-    /// call.
+    /// Like [`Client::new`], but the client uses connections that `connect` makes, and sends this metadata
+    /// (a name and a value) with each call.
     pub fn via(
         connect: Connect,
         max_message_size: usize,
@@ -242,7 +242,8 @@ impl Client {
         Ok(answer.into_inner())
     }
 
-    /// The path of a call that this client may make. Every call needs it.
+    /// The path of a method. Fails if this client may not call the method. Every call needs a path,
+    /// so no such call is sent.
     fn path(&self, api: ApiVersion, rpc: Rpc) -> Result<PathAndQuery, Status> {
         if !self.may_act && !rpc.is_read() {
             return Err(Status::permission_denied(format!(
@@ -272,7 +273,7 @@ impl Client {
     }
 }
 
-/// The status in a map of headers or trailers, as an error unless it is `Ok`.
+/// Fails if headers or trailers contain a status other than `Ok`.
 fn ok_or_status(headers: &HeaderMap) -> Result<(), Status> {
     match Status::from_header_map(headers) {
         Some(status) if status.code() != Code::Ok => Err(status),

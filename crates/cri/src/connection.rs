@@ -1,9 +1,9 @@
-//! A connection to the socket of a runtime, until the path leads to another socket.
+//! A connection to a runtime's socket, which ends once the path leads to another socket.
 //!
 //! ```text
 //!   path --connect--> old runtime             its calls may hang, and it may never close the connection
 //!   path --(later)--> new runtime             accepts new connections
-//!     \--checked every five seconds: if it is another socket, which accepts connections,
+//!     \--checked every five seconds: if it leads to another socket that accepts connections,
 //!        the connection ends with an error, and its owner makes a new one
 //! ```
 
@@ -29,10 +29,10 @@ const PATH_CHECK_INTERVAL: Duration = Duration::from_secs(5);
 /// How long a new socket at the path may take to accept a connection.
 const ACCEPT_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// A connection to a socket. Reading from it fails once its path leads to another one.
+/// A connection to a socket. Reading from it fails once the path leads to another socket.
 pub struct Connection {
     stream: UnixStream,
-    /// Returns the reason for which the connection ends; `None` after that.
+    /// Completes with an error when the connection must end; `None` after that.
     replaced: Option<Pin<Box<dyn Future<Output = io::Error> + Send>>>,
 }
 
@@ -55,7 +55,7 @@ impl Connection {
         }
     }
 
-    /// The same connection, which also ends with the error that `ends` returns.
+    /// The same connection, which also ends when `ends` completes, with the error that it returns.
     pub fn until(self, ends: impl Future<Output = io::Error> + Send + 'static) -> Self {
         let replaced = self.replaced;
         let either = async move {
@@ -85,8 +85,9 @@ fn socket_at(path: &Path) -> Option<(u64, u64)> {
     is_socket.then(|| (metadata.dev(), metadata.ino()))
 }
 
-/// Waits until the path leads to another socket that accepts connections. The thread that checks the path also
-/// sleeps between the checks: a timer of the event loop caused a quarter of the CPU time on a quiet node.
+/// Waits until the path leads to another socket that accepts connections. The thread that checks the path
+/// also sleeps between the checks, because a timer of the event loop caused a quarter of the CPU time on a
+/// quiet node.
 async fn replaced(path: PathBuf, first: Option<(u64, u64)>) -> io::Error {
     let (found, mut other) = mpsc::channel(1);
     let checked = path.clone();

@@ -1,7 +1,7 @@
 //! How cri-dockerd differs from other runtimes: to dockerd a sandbox is a container too, and an error about an
 //! unknown id has a message but no code. Observed with cri-dockerd 0.4.
 
-/// The name of a container that is a sandbox. Kubernetes does not allow it as the name of a container.
+/// The container name that marks a sandbox. Kubernetes does not allow it as the name of a pod's container.
 pub const SANDBOX: &str = "POD";
 
 /// Whether an error without a code (`Unknown`) means that dockerd does not have the id, or that the

@@ -1,4 +1,4 @@
-//! The fields of a protobuf message in its bytes: read without a schema, and copied without loss.
+//! The fields of a protobuf message: read from its bytes without a schema, and copied without loss.
 //!
 //! ```
 //! use cri::fields::{Malformed, fields};
@@ -44,12 +44,12 @@ pub struct Field<'a> {
     number: u32,
     wire: WireType,
     value: Value<'a>,
-    /// All bytes after the key, with the length if the value has one.
+    /// All bytes after the key, including the length prefix if there is one.
     raw: &'a [u8],
 }
 
 impl<'a> Field<'a> {
-    /// The value of a number, a boolean or an enumeration.
+    /// The value of a number, boolean or enumeration field.
     pub fn number(self) -> Result<u64, Malformed> {
         match self.value {
             Value::Number(number) => Ok(number),
@@ -57,7 +57,7 @@ impl<'a> Field<'a> {
         }
     }
 
-    /// The value of bytes or of a message.
+    /// The value of a bytes, string or message field.
     pub fn bytes(self) -> Result<&'a [u8], Malformed> {
         match self.value {
             Value::Bytes(bytes) => Ok(bytes),
@@ -65,7 +65,7 @@ impl<'a> Field<'a> {
         }
     }
 
-    /// The value of a text.
+    /// The value of a string field.
     pub fn text(self) -> Result<&'a str, Malformed> {
         std::str::from_utf8(self.bytes()?).map_err(|_| self.malformed("is not UTF-8"))
     }
@@ -119,7 +119,7 @@ pub fn fields<'a>(
     Ok(())
 }
 
-/// The entries of the map with this number, as key and value.
+/// The entries of the map field with this number, as key and value.
 pub fn entries<'a>(
     bytes: &'a [u8],
     message: &'static str,

@@ -13,7 +13,7 @@ use bytes::{BufMut, Bytes, BytesMut};
 /// The bytes of a frame's header: a flag, and a length of four bytes.
 pub(crate) const HEADER: usize = 5;
 
-/// The message of a unary body. `None` if the body is not one message, or is compressed.
+/// The message of a unary body. `None` if the body is not exactly one message, or is compressed.
 pub fn message_of(body: &Bytes) -> Option<Bytes> {
     let (flag, length) = header(body)?;
     (flag == 0 && body.len() == HEADER + length).then(|| body.slice(HEADER..))
@@ -35,7 +35,8 @@ pub fn messages_of(body: &Bytes) -> Option<Vec<Bytes>> {
     Some(messages)
 }
 
-/// The length of all complete messages at the beginning of a streamed body, compressed or not.
+/// The total length of all complete messages at the beginning of a streamed body, compressed or
+/// not.
 pub fn whole_messages(body: &[u8]) -> usize {
     let mut whole = 0;
     while let Some((_, length)) = header(&body[whole..]) {
@@ -54,7 +55,7 @@ fn header(bytes: &[u8]) -> Option<(u8, usize)> {
     Some((*flag, u32::from_be_bytes(*length) as usize))
 }
 
-/// A body with this message.
+/// A body that consists of this message.
 pub fn framed(message: &[u8]) -> Bytes {
     let mut body = BytesMut::with_capacity(HEADER + message.len());
     body.put_u8(0);

@@ -6,8 +6,8 @@
 //!                             an item across two frames: carried over
 //! ```
 //!
-//! The answer of each list is one message with one repeated field, number 1; their streams
-//! (KEP-5825) are many such messages.
+//! The answer to a list call is one message with one repeated field, number 1. The answer to its
+//! streamed form (KEP-5825) is many such messages.
 
 use bytes::{Buf, Bytes, BytesMut};
 use prost::encoding::{WireType, decode_key, decode_varint};
@@ -22,11 +22,11 @@ const MAX_KEY_BYTES: usize = 20;
 pub(crate) struct Items<F> {
     each: F,
     limit: usize,
-    /// The part that has arrived of an incomplete header or item.
+    /// The bytes that have arrived of an incomplete header or item.
     carried: BytesMut,
     /// The length of the message that is being read, and how many of its bytes are missing.
     message: Option<(usize, usize)>,
-    /// The total length of the messages before it.
+    /// The total length of the messages before the current one.
     read: usize,
     streamed: bool,
 }
@@ -82,7 +82,7 @@ impl<F: FnMut(&[u8]) -> Result<(), Malformed>> Items<F> {
         }
     }
 
-    /// Removes all complete items from the beginning of `bytes`.
+    /// Passes all complete items at the beginning of `bytes` to `each`, and removes them.
     fn cut(&mut self, bytes: &mut &[u8]) -> Result<(), Status> {
         loop {
             if self.message.is_none() && bytes.len() >= HEADER {
@@ -126,7 +126,7 @@ impl<F: FnMut(&[u8]) -> Result<(), Malformed>> Items<F> {
     }
 }
 
-/// The bytes of a field if it is an item, and its length with the key.
+/// The bytes of a field if it is an item, and the length of the field with its key.
 type ItemAndLength<'a> = (Option<&'a [u8]>, usize);
 
 /// The first field, if all of it has arrived. `left` is the number of bytes until the end of the
@@ -145,7 +145,8 @@ fn next(bytes: &[u8], left: usize) -> Result<Option<ItemAndLength<'_>>, Status> 
             WireType::Varint => decode_varint(&mut rest).map(|_| 0)?,
             WireType::SixtyFourBit => 8,
             WireType::ThirtyTwoBit => 4,
-            // A group has no length. This one exceeds every message.
+            // A group has no length prefix. This length exceeds that of every message, so it is an
+            // error.
             WireType::StartGroup | WireType::EndGroup => u64::MAX,
         };
         Ok((number, wire, length))

@@ -61,9 +61,9 @@ pub struct Container<'a> {
     pub id: &'a str,
     /// The sandbox that it runs in.
     pub sandbox_id: &'a str,
-    /// Its name in the pod.
+    /// The container's name in the pod.
     pub name: &'a str,
-    /// The number of this container among those of its name, from 0.
+    /// The number of this container among the pod's containers of this name, from 0.
     pub attempt: u32,
     /// The number of a `ContainerState`.
     pub state: i32,
@@ -72,14 +72,14 @@ pub struct Container<'a> {
     message: &'a [u8],
 }
 
-/// Does not hash the labels: they never change, and arrive in another order each time.
+/// Does not hash the labels: they never change, and arrive in a different order each time.
 impl Hash for Sandbox<'_> {
     fn hash<H: Hasher>(&self, state: &mut H) {
         (self.id, self.metadata, self.state, self.created_at).hash(state);
     }
 }
 
-/// Does not hash the labels, as for a sandbox.
+/// Does not hash the labels: they never change, and arrive in a different order each time.
 impl Hash for Container<'_> {
     fn hash<H: Hasher>(&self, state: &mut H) {
         (self.id, self.sandbox_id, self.name).hash(state);

@@ -8,10 +8,10 @@
 //!                             items --> lean: rows read in place, as the bytes arrive
 //! ```
 //!
-//! [`Rpc`] is the only table of its methods. [`Client`] uses CRI v1 or v1alpha2, as [`ApiVersion`]
-//! says: the messages are the same, only the name of the service differs. Both lists, which are
-//! requested every second, are never collected whole: [`Client::list`] returns one item after the
-//! other, and [`lean`] reads it in place.
+//! [`Rpc`] is the only table of CRI's methods. [`Client`] uses CRI v1 or v1alpha2, as
+//! [`ApiVersion`] says: the messages are the same, only the name of the service differs. The
+//! answers to the two list calls, which are made every second, are never collected whole:
+//! [`Client::list`] passes on one item after the other, and [`lean`] reads it in place.
 //!
 //! ```no_run
 //! use cri::{ApiVersion, Client, Endpoint, Rpc, v1};
@@ -48,7 +48,7 @@ pub use endpoint::{Endpoint, EndpointError, USUAL_PLACES};
 pub use rpc::{NoSuchRpc, Rpc, Subject};
 
 /// Messages and server stubs, generated from `proto/cri.proto`. They are excluded from doc tests:
-/// indented lines of their comments look like examples.
+/// indented lines in the comments of that file look like examples.
 #[cfg(not(doctest))]
 #[allow(missing_docs, unreachable_pub, clippy::all, clippy::pedantic)]
 pub mod v1 {

@@ -9,7 +9,7 @@ use crate::ApiVersion;
 
 macro_rules! rpcs {
     ($($service:ident { $($name:ident($subject:ident) $operation:literal,)* })*) => {
-        /// A method of CRI. As text and in JSON it is CRI's name of the method.
+        /// A method of CRI. Its text and its JSON are CRI's name of the method.
         #[derive(
             Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
         )]
@@ -28,22 +28,23 @@ macro_rules! rpcs {
                 }
             }
 
-            /// The service that it belongs to: `RuntimeService` or `ImageService`.
+            /// The service that the method belongs to: `RuntimeService` or `ImageService`.
             pub const fn service(self) -> &'static str {
                 match self {
                     $($(Self::$name)|* => stringify!($service),)*
                 }
             }
 
-            /// Its name in the kubelet's metrics (label `operation_type`). A streamed list has the
-            /// name of the list. Methods that no kubelet counts yet are named in the same way.
+            /// The method's name in the kubelet's metrics (label `operation_type`). A streamed list
+            /// has the name of the list. Methods that no kubelet counts yet are named in the same
+            /// way.
             pub const fn operation_type(self) -> &'static str {
                 match self {
                     $($(Self::$name => $operation,)*)*
                 }
             }
 
-            /// What the id in its request belongs to.
+            /// What the id in the method's request belongs to.
             pub const fn subject(self) -> Subject {
                 match self {
                     $($(Self::$name => Subject::$subject,)*)*
@@ -115,7 +116,7 @@ rpcs! {
 }
 
 impl Rpc {
-    /// Whether it lists all sandboxes or all containers, in one message or as a stream.
+    /// Whether the method lists all sandboxes or all containers, in one message or as a stream.
     pub const fn is_list(self) -> bool {
         matches!(
             self,
@@ -126,7 +127,8 @@ impl Rpc {
         )
     }
 
-    /// Whether it requests the statistics or metrics of all containers or sandboxes, whole or as a stream.
+    /// Whether the method requests the statistics or metrics of all containers or sandboxes, in one message
+    /// or as a stream.
     pub const fn is_statistics(self) -> bool {
         matches!(
             self,
@@ -139,7 +141,8 @@ impl Rpc {
         )
     }
 
-    /// Whether it only reads: it creates, changes and ends nothing, and runs nothing in a container.
+    /// Whether the method only reads: it creates, changes and ends nothing, and runs nothing in a
+    /// container.
     pub const fn is_read(self) -> bool {
         match self {
             Self::Version
@@ -188,7 +191,7 @@ impl Rpc {
         }
     }
 
-    /// The path of its HTTP/2 requests: `/runtime.v1.RuntimeService/Version`.
+    /// The path of the method's HTTP/2 requests: `/runtime.v1.RuntimeService/Version`.
     pub fn path(self, api: ApiVersion) -> String {
         format!("/runtime.{api}.{}/{self}", self.service())
     }

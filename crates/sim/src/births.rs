@@ -1,5 +1,5 @@
 //! The simulated runtime's directory of tasks, which the simulated kernel watches. It has one entry for
-//! each running container and sandbox.
+//! each ready sandbox and for each container that has not exited.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -16,7 +16,7 @@ use crate::world::World;
 /// The content of the directory.
 #[derive(Debug, Default)]
 pub(crate) struct Directory {
-    /// Whether it exists and is watched.
+    /// Whether the directory exists and is watched.
     is_watched: bool,
     /// The ids that have an entry.
     ids: BTreeSet<Id>,
@@ -36,7 +36,8 @@ impl TaskDirectory {
         self.directory.lock().expect("no panic while it is held")
     }
 
-    /// Updates the entries after a change of the world.
+    /// Updates the entries after a change of the world, and reports what appeared and disappeared.
+    /// Does nothing if the directory is not watched.
     pub(crate) fn update(&self, world: &World) {
         let mut directory = self.directory();
         if !directory.is_watched {
@@ -53,7 +54,7 @@ impl TaskDirectory {
         self.changed.notify_one();
     }
 
-    /// Stops watching. Returns whether the directory was watched.
+    /// Stops watching, and reports `birth`. Returns whether the directory was watched.
     fn unwatch(&self, birth: Option<Birth>) -> bool {
         let mut directory = self.directory();
         directory.unread.extend(birth);
@@ -70,7 +71,8 @@ impl TaskDirectory {
     }
 }
 
-/// The ids that have an entry: those of all containers and sandboxes that have not ended.
+/// The ids that have an entry: those of all ready sandboxes and of all containers that have not
+/// exited.
 fn ids(world: &World) -> BTreeSet<Id> {
     let sandboxes = world.sandboxes().map(|(_, it)| it);
     let sandboxes = sandboxes.filter(|it| it.state == SandboxState::Ready);
@@ -94,7 +96,7 @@ impl Sim {
         self.births.unwatch(Some(Birth::Unwatched(why)));
     }
 
-    /// Overflows the kernel's queue: the births of `act` are lost, and the loss is reported.
+    /// Overflows the kernel's queue: the births during `act` are lost, and the loss is reported.
     pub fn lose_births(&self, act: impl FnOnce(&Self)) {
         let was_watched = self.births.unwatch(None);
         act(self);

@@ -23,7 +23,8 @@ impl World {
             .or_else(|| self.pods.values().find_map(of))
     }
 
-    /// The sandbox that the answer to a status call describes: that with this id, or the next one.
+    /// The sandbox that the answer to a status call describes: the one with this id, or the next
+    /// one.
     pub(crate) fn sandbox_for(&self, id: &Id, of: StatusOf) -> Option<(&Pod, &Sandbox)> {
         if of == StatusOf::Requested {
             return self.sandbox_by_id(id.as_str());
@@ -33,7 +34,7 @@ impl World {
         others.find(|(_, it)| it.id != *id)
     }
 
-    /// The container that the answer to a status call describes: that with this id, or the next one.
+    /// The container that the answer to a status call describes: the one with this id, or the next one.
     pub(crate) fn container_for(&self, id: &Id, of: StatusOf) -> Option<(&Pod, &Container)> {
         if of == StatusOf::Requested {
             return self.container_by_id(id.as_str());

@@ -1,7 +1,8 @@
-//! Publishes the changes of the world: as events, and as ends of processes.
+//! Publishes the changes of the world: as events, as births, and as ends of processes.
 //!
 //! ```text
 //!   world() --> WorldGuard --changed and dropped--> compare --> changes --> stream
+//!                                                         \--> births
 //!                                                         \--> processes: check again
 //! ```
 
@@ -52,7 +53,7 @@ impl DerefMut for WorldGuard<'_> {
 impl Drop for WorldGuard<'_> {
     fn drop(&mut self) {
         if self.changed {
-            // The world is still locked, so events have the order of the changes.
+            // The world is still locked, so events are published in the order of the changes.
             self.sim.publish_changes(self);
             self.sim.births.update(self);
             self.world = None;
@@ -90,9 +91,9 @@ pub(crate) enum State {
 #[derive(Clone, Debug)]
 pub(crate) struct Change {
     pub(crate) id: Id,
-    /// `None` if it is new.
+    /// `None` if the object is new.
     pub(crate) before: Option<State>,
-    /// `None` if it was removed.
+    /// `None` if the object was removed.
     pub(crate) after: Option<State>,
     pub(crate) sandbox: AnnouncedSandbox,
     /// The pod after the change, unless it was removed.
@@ -160,7 +161,7 @@ impl PublishedPod {
             .eq(states(pod))
     }
 
-    /// The changes from the states `before` to those of `pod`, from which this was made.
+    /// The changes from the states `before` to those in `self`, which was made from `pod`.
     fn changes_since(&self, before: &[PublishedState], pod: &Pod) -> Vec<Change> {
         let pod = Some(Arc::new(pod.clone()));
         let now = self.states.iter().filter_map(|is| {

@@ -1,5 +1,5 @@
-//! Faults of calls: of one id or of a whole method, by a status lock, by a stop or by a restart of
-//! the runtime.
+//! Faults of calls. A fault affects one id or all calls of a method. A held status lock, a stop and
+//! a restart of the runtime affect several methods.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -16,26 +16,26 @@ use tokio::time::{Instant, sleep};
 /// What happens to a call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// It takes this long.
+    /// The call takes this long.
     Slow(Duration),
-    /// It takes a random time between these two. The times are the same in each run.
+    /// The call takes a random time between these two. The times are the same in each run.
     Jitter(Duration, Duration),
-    /// It does not return until the fault is lifted.
+    /// The call does not return until the fault is lifted.
     Hang,
-    /// It fails.
+    /// The call fails.
     Fail(CallError),
-    /// It crashes the runtime, which is unreachable for this long.
+    /// The call crashes the runtime, which is then unreachable for this long.
     Crash(Duration),
-    /// Its answer is larger than the 16 MiB that a kubelet receives.
+    /// The answer is larger than the 16 MiB that a kubelet receives.
     Oversize,
-    /// Its answer does not conform to CRI.
+    /// The answer does not conform to CRI.
     Malformed(Malformation),
 }
 
 /// What is wrong with an answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Malformation {
-    /// Its bytes are not a message.
+    /// The bytes are not a message.
     Garbage,
     /// The message lacks the requested status.
     WithoutStatus,
@@ -58,7 +58,7 @@ pub(crate) enum StatusOf {
     Another,
 }
 
-/// The current faults, by method and id; without an id, of all calls of the method.
+/// The current faults. A fault without an id affects all calls of its method.
 #[derive(Debug)]
 pub struct Faults {
     faults: BTreeMap<(Rpc, Option<Id>), Fault>,
@@ -71,8 +71,8 @@ pub struct Faults {
     /// Whether the runtime answers no call.
     stopped: bool,
     random: Rng,
-    /// Unlike a watch channel it wakes the waiting tasks in the order in which they began to wait, so
-    /// each run has the same course.
+    /// Notifies waiting calls of each change. Unlike a watch channel, it wakes the waiting tasks in the
+    /// order in which they began to wait, so each run takes the same course.
     changed: Arc<Notify>,
     restarted: watch::Sender<()>,
 }
@@ -93,14 +93,13 @@ impl Default for Faults {
 }
 
 impl Faults {
-    /// Sets the fault of a method and an id, or of all calls of the method. It replaces the previous
-    /// one.
+    /// Sets the fault of a method and an id, or of all calls of the method. It replaces the previous fault.
     pub fn set(&mut self, call: Rpc, id: Option<Id>, fault: Fault) {
         self.faults.insert((call, id), fault);
         self.changed.notify_waiters();
     }
 
-    /// Lifts a fault. Calls that it made hang continue.
+    /// Lifts a fault. Calls that hang because of it continue.
     pub fn lift(&mut self, call: Rpc, id: Option<Id>) {
         self.faults.remove(&(call, id));
         self.changed.notify_waiters();
@@ -160,7 +159,7 @@ impl Faults {
         self.crashes
     }
 
-    /// The time until which the runtime is unreachable, if it is.
+    /// The time until which the runtime is unreachable, if it is unreachable now.
     pub(crate) fn down(&self) -> Option<Instant> {
         self.down.filter(|until| *until > Instant::now())
     }
@@ -170,9 +169,9 @@ impl Faults {
         self.restarted.subscribe()
     }
 
-    /// Whether a call waits for a status lock. As measured with containerd 1.7.24, each call that reads
-    /// all containers waits, as do creating and starting one; of the status calls, only that of the
-    /// locked container waits.
+    /// Whether a call waits for a status lock. As measured with containerd 1.7.24, calls that read all
+    /// containers wait, and so do calls that create or start a container. Of the status calls, only those
+    /// of the locked container wait.
     fn waits_for_a_lock(&self, rpc: Rpc, id: Option<&Id>) -> bool {
         match rpc {
             Rpc::ListContainers | Rpc::CreateContainer | Rpc::StartContainer => self.is_locked(),
@@ -181,12 +180,12 @@ impl Faults {
         }
     }
 
-    /// The fault of the id of a call.
+    /// The fault that was set for this method and id.
     fn own(&self, rpc: Rpc, id: Option<&Id>) -> Option<&Fault> {
         id.and_then(|id| self.faults.get(&(rpc, Some(id.clone()))))
     }
 
-    /// What happens next to a call.
+    /// The next thing that happens to a call.
     fn step(&mut self, rpc: Rpc, id: Option<&Id>) -> CallStep {
         if self.down().is_some() {
             return CallStep::Done(Err(CallError::connection_refused()));
@@ -230,13 +229,13 @@ impl Faults {
 /// What delays a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DelayCause {
-    /// A fault of its id.
+    /// A fault of the call's id.
     OwnFault,
     /// A fault that delays other calls too.
     SharedFault,
 }
 
-/// What happens next to a call.
+/// The next thing that happens to a call.
 enum CallStep {
     Done(Result<AnswerForm, CallError>),
     Sleep(DelayCause, Duration),

@@ -26,7 +26,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use crate::{Fault, Sim};
 
-/// The default limit of pods on a node of Kubernetes.
+/// Kubernetes' default limit of pods on a node.
 const PODS: usize = 110;
 
 const CONTAINERS: [&str; 2] = ["app", "side"];
@@ -34,10 +34,10 @@ const CONTAINERS: [&str; 2] = ["app", "side"];
 /// Time between two restarts on a busy node.
 const RESTART_INTERVAL: Duration = Duration::from_millis(100);
 
-/// How long containers are restarted.
+/// How long containers are restarted on a busy node.
 const RESTARTS_DURATION: Duration = Duration::from_secs(30);
 
-/// If no event is delivered for this long, all have been.
+/// If no event is delivered for this long, all events have been delivered.
 const QUIET_AFTER: Duration = Duration::from_secs(10);
 
 /// How long events took, from the change to the subscriber.
@@ -99,7 +99,7 @@ pub async fn restarts_beside_hung_pods(mode: Mode, hung: usize) -> Latencies {
         let call = Rpc::ContainerStatus;
         sim.fault(call, Some(id.as_str()), Fault::Hang);
     }
-    // Restarts do not coincide with relists.
+    // Wait a moment, so that restarts do not coincide with relists.
     sleep(Duration::from_micros(313)).await;
     let start = Instant::now();
     let mut changes = Changes::default();
@@ -135,19 +135,19 @@ pub async fn all_restart_at_once(mode: Mode, status: Duration) -> Latencies {
 /// What a reader received after it had stopped reading for a while.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StoppedReader {
-    /// The number of events in the meantime.
+    /// The number of events while the reader did not read.
     pub events: usize,
-    /// The number of them that it received one by one.
+    /// The number of those events that the reader received one by one.
     pub delivered: usize,
-    /// The number of them that were only counted for it.
+    /// The number of those events that were only counted for the reader.
     pub conflated: usize,
     /// The number of pods.
     pub pods: usize,
-    /// The number of pods whose last events agree with their state.
+    /// The number of pods for which the reader's last events agree with their state.
     pub correct: usize,
 }
 
-/// Each of `pods` pods restarts its container three times while a reader has stopped.
+/// Each of `pods` pods restarts its container three times while a reader does not read.
 pub async fn restarts_before_a_stopped_reader(pods: usize) -> StoppedReader {
     const RESTARTS: u32 = 3;
     let sim = Sim::new();
@@ -247,7 +247,7 @@ impl Changes {
     }
 }
 
-/// Notes the delivered events, and the time of each.
+/// Records the delivered events, and the time of each.
 struct Watcher {
     reader: tokio::task::JoinHandle<Vec<((Id, EventType), Instant)>>,
     pleg: Pleg,
@@ -269,7 +269,7 @@ impl Watcher {
             }
             delivered
         });
-        // Until it is synced and the stream is open.
+        // Wait until pleg is synced and the stream is open.
         sleep(Duration::from_secs(2)).await;
         Self { reader, pleg }
     }

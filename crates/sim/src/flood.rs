@@ -1,4 +1,4 @@
-//! Floods: many events at once that belong to no change.
+//! Floods: many events at once, which are not caused by any change.
 
 use std::sync::Arc;
 
@@ -12,16 +12,16 @@ use crate::world::{Container, Pod, World};
 /// The containers in the events of a flood.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flood {
-    /// Each event has another unknown id, and no pod.
+    /// Each event has a different unknown id, and no pod.
     UnknownIds,
-    /// Each event has another unknown id, in another unknown pod.
+    /// Each event has a different unknown id, in a different unknown pod.
     UnknownPods,
     /// The existing containers, one after the other.
     Known,
 }
 
 impl Sim {
-    /// Sends this number of events at once, which belong to no change.
+    /// Sends this number of events at once, which are not caused by any change.
     pub fn flood(&self, flood: Flood, events: usize) {
         let changes: Vec<Change> = match flood {
             Flood::UnknownIds | Flood::UnknownPods => {
@@ -41,7 +41,7 @@ impl Sim {
         }
     }
 
-    /// The start of a container that does not exist, in another pod for each number.
+    /// The start of a container that does not exist, in a different pod for each number.
     fn unknown(&self, number: usize) -> Change {
         let mut elsewhere = World::default();
         let pod = elsewhere.run(&format!("flood-{number}"), &["app"], self.now());

@@ -16,11 +16,11 @@ const FIRST_PID: u32 = 1000;
 pub(crate) struct Processes {
     pids: BTreeMap<Id, u32>,
     count: u32,
-    /// Processes that have ended, which the runtime does not know yet.
+    /// The PIDs of processes that were killed, which the runtime has not noticed.
     dead: BTreeSet<u32>,
-    /// The processes of containers that the runtime has lost.
+    /// The PIDs of containers that the runtime has lost.
     lost: BTreeSet<u32>,
-    /// Whether a process was found by its PID. Without that, the PIDs may be those of a guest's
+    /// Whether a process was found by its PID. Before that, the PIDs may be those of a guest's
     /// kernel.
     has_found_pid: bool,
 }
@@ -53,7 +53,7 @@ impl Processes {
 }
 
 impl Sim {
-    /// The PID that the runtime reports: that of each container whose state is running.
+    /// The PID that the runtime reports for a container; `None` unless its state is running.
     pub(crate) fn pid(&self, id: &Id) -> Option<u32> {
         self.is_running(id).then(|| self.processes().pid(id))
     }

@@ -8,8 +8,8 @@
 //!   Sim: pleg's Runtime trait, in virtual time      grpc: the same on a unix socket
 //! ```
 //!
-//! A [`World`] is plain data. [`Faults`] decide what happens to a call. [`Sim`] is both together, as
-//! the runtime that pleg observes. A [`Scenario`] is a text that defines what happens to it, and when.
+//! A [`World`] is plain data. [`Faults`] decide what happens to a call. [`Sim`] combines both into the
+//! runtime that pleg observes. A [`Scenario`] is a text that defines what happens to it, and when.
 //!
 //! ```
 //! use std::time::Duration;

@@ -1,12 +1,12 @@
-//! The runtime as which the simulated one behaves: its name, its errors for unknown ids, and how it
-//! serves events. As observed with CRI-O 1.36 and cri-dockerd 0.4.
+//! The real runtime that the simulated one imitates: its name, its errors for unknown ids, and how
+//! it serves events. As observed with CRI-O 1.36 and cri-dockerd 0.4.
 
 use pleg::model::id::Id;
 use tonic::Status;
 
 use crate::stream::Serving;
 
-/// A runtime as which the simulated one behaves.
+/// A runtime that the simulated one imitates.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Manner {
     /// Like containerd, under its own name.
@@ -14,13 +14,13 @@ pub enum Manner {
     Sim,
     /// Like CRI-O without pod events.
     CriO,
-    /// Like cri-dockerd, which requests any id from dockerd, of a container or a sandbox, and
-    /// forwards the answer.
+    /// Like cri-dockerd, which requests the status of any id from dockerd, whether it is that of a
+    /// container or of a sandbox, and forwards the answer.
     CriDockerd,
 }
 
 impl Manner {
-    /// Its name and its version.
+    /// The runtime's name and its version.
     pub(crate) fn version(self) -> (&'static str, &'static str) {
         match self {
             Self::Sim => ("pleg-sim", env!("CARGO_PKG_VERSION")),
@@ -29,7 +29,7 @@ impl Manner {
         }
     }
 
-    /// How it serves events by default.
+    /// How the runtime serves events by default.
     pub(crate) fn serving(self) -> Serving {
         match self {
             Self::Sim => Serving::default(),
@@ -69,7 +69,8 @@ impl Manner {
         self != Self::CriDockerd
     }
 
-    /// Whether it returns the status of a sandbox id as that of a container, and vice versa.
+    /// Whether the runtime returns the status of a sandbox id as that of a container, and vice
+    /// versa.
     pub(crate) fn mixes_kinds(self) -> bool {
         self == Self::CriDockerd
     }

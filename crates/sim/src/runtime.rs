@@ -31,12 +31,12 @@ impl Sim {
     }
 }
 
-/// The result of a client that receives an answer of this form.
+/// What a client receives from an answer of this form.
 fn received(call: Rpc, form: AnswerForm) -> Result<StatusOf, CallError> {
     let what = match form {
         AnswerForm::Correct => return Ok(StatusOf::Requested),
         AnswerForm::Malformed(Malformation::OfAnother) => return Ok(StatusOf::Another),
-        // The same figures as on a socket.
+        // The figures that a client on the socket reports.
         AnswerForm::Oversize => return Err(CallError::TooLarge("16777217 vs. 16777216".into())),
         AnswerForm::Malformed(Malformation::Garbage) => "failed to decode".to_owned(),
         AnswerForm::Malformed(Malformation::WithoutStatus) => format!("{call} without a status"),

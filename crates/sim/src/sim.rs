@@ -32,8 +32,8 @@ pub struct Sim {
     events: Arc<Mutex<EventSource>>,
     processes: Arc<Mutex<Processes>>,
     pub(crate) births: TaskDirectory,
-    /// Wakes the tasks that wait for the end of a process. Unlike a watch channel it wakes them in
-    /// the order in which they began to wait, so each run has the same course.
+    /// Wakes the tasks that wait for the end of a process. Unlike a watch channel, it wakes them in
+    /// the order in which they began to wait, so each run takes the same course.
     pub(crate) processes_changed: Arc<Notify>,
     settings: Arc<Mutex<Settings>>,
     beginning: WallTime,
@@ -50,7 +50,7 @@ pub(crate) struct Settings {
     pub(crate) streams_lists: bool,
     /// Whether the status of a sandbox contains its containers.
     pub(crate) fills_sandboxes: bool,
-    /// Whether a delayed list shows the world as of its answer.
+    /// Whether a delayed list shows the world as of its answer, and not as of its request.
     lists_when_answered: bool,
 }
 
@@ -66,7 +66,7 @@ impl Sim {
         Self::beginning_at(WallTime::from_unix_nanos(START_UNIX_NANOS).expect("it is not 1970"))
     }
 
-    /// An empty node whose time of day begins here.
+    /// An empty node whose time of day begins at `beginning`.
     pub fn beginning_at(beginning: WallTime) -> Self {
         Self {
             world: Arc::default(),
@@ -132,7 +132,7 @@ impl Sim {
         self.events().inject(event, now);
     }
 
-    /// Sets a fault of the stream. It replaces another of its kind.
+    /// Sets a fault of the stream. It replaces an earlier fault of its kind.
     pub fn set_stream_fault(&self, fault: StreamFault) {
         self.events().faults.set(fault);
     }
@@ -167,7 +167,8 @@ impl Sim {
         self.processes_changed.notify_waiters();
     }
 
-    /// Removes a pod while its processes run, as a containerd does that cannot read its own records.
+    /// Removes a pod from the runtime although its processes still run, like a containerd that cannot read
+    /// its own records.
     pub fn lose(&self, pod: &str) {
         let mut world = self.world();
         for container in &world.pod(pod).containers {
@@ -205,7 +206,7 @@ impl Sim {
         self.set(|settings| settings.streams_lists = true);
     }
 
-    /// Sets the runtime as which this one behaves. It also sets how events are served.
+    /// Sets the runtime that the simulated one imitates. This also sets how events are served.
     pub fn behave_as(&self, manner: Manner) {
         self.set(|settings| settings.manner = manner);
         self.serve_stream(manner.serving());
@@ -223,7 +224,8 @@ impl Sim {
         change(&mut self.settings.lock().expect("no panic while it is held"));
     }
 
-    /// Includes the containers in the status of a sandbox (in the trait), like CRI-O with pod events.
+    /// Includes the containers in the status of a sandbox (only in that of the trait `Runtime`), like CRI-O
+    /// with pod events.
     pub fn fill_sandboxes(&self) {
         self.set(|settings| settings.fills_sandboxes = true);
     }
@@ -247,7 +249,7 @@ impl Sim {
     }
 
     /// Ends a container whose listed state does not change, although its status reports the exit, as
-    /// with cri-dockerd for a command that does not exist.
+    /// cri-dockerd does if the command of the container does not exist.
     pub fn exit_unlisted(&self, pod: &str, container: &str, code: i32) {
         let now = self.now();
         let mut world = self.world();
@@ -296,7 +298,7 @@ impl Sim {
         self.faults().lock(id);
     }
 
-    /// Releases the status lock, and sends the events of changes in the meantime.
+    /// Releases the status lock, and sends the events of all changes in the meantime.
     pub fn status_unlock(&self, pod: &str, container: &str) {
         let id = self.world().container(pod, container).id.clone();
         self.faults().unlock(&id);
@@ -308,7 +310,7 @@ impl Sim {
         self.faults().stop();
     }
 
-    /// Continues a stopped runtime, and sends the events of changes in the meantime.
+    /// Continues a stopped runtime, and sends the events of all changes in the meantime.
     pub fn resume(&self) {
         self.faults().resume();
         self.publish_delayed_changes();
@@ -336,7 +338,7 @@ impl Sim {
         self.calls.max_outstanding_per_id()
     }
 
-    /// The highest number of calls that were outstanding at once, without streams of events.
+    /// The highest number of calls that were outstanding at once, not counting streams of events.
     pub fn max_outstanding(&self) -> usize {
         self.calls.max_outstanding()
     }

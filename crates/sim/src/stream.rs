@@ -33,7 +33,7 @@ pub enum Serving {
     /// Every reader receives every event, as with containerd 2.
     #[default]
     Broadcast,
-    /// Each event goes to one reader, as with containerd 1.7. There a reader that has closed its
+    /// Each event goes to one reader, as with containerd 1.7. There, a reader that has closed its
     /// stream is noticed only when an event is sent to it, and that event is lost.
     OneReader,
     /// The stream ends as soon as it is open, as with CRI-O unless its pod events are
@@ -72,7 +72,7 @@ pub(crate) struct EventSource {
     pub(crate) faults: StreamFaults,
     readers: VecDeque<Sender<(Instant, StreamEvent)>>,
     discarded: usize,
-    /// The number of events with unknown ids so far.
+    /// The number of unknown ids that floods have used so far.
     flooded: usize,
 }
 
@@ -98,7 +98,7 @@ impl EventSource {
         self.send(Instant::now(), event);
     }
 
-    /// Sends the event of a change, with the faults of the stream.
+    /// Applies the faults of the stream to the event of a change, and sends the result.
     pub(crate) fn publish(&mut self, change: Change, created_at: WallTime) {
         let event = StreamEvent {
             change,
@@ -110,7 +110,7 @@ impl EventSource {
         }
     }
 
-    /// Sends an event that belongs to no change. Its time is `now` unless it has one.
+    /// Sends an event that is not caused by any change. Its time is `now` unless it has one.
     pub(crate) fn inject(&mut self, event: Announced, now: WallTime) {
         let with_status = event.sandbox.is_some();
         let nowhere = || AnnouncedSandbox {
@@ -138,7 +138,7 @@ impl EventSource {
         }
     }
 
-    /// Adds a reader.
+    /// Opens the stream for a new reader.
     pub(crate) fn open(&mut self) -> Result<Reader, CallError> {
         let (sender, events) = channel(MAX_QUEUED_EVENTS);
         match self.serving {
@@ -190,7 +190,8 @@ impl EventSource {
 /// One reader's end of the stream.
 pub(crate) struct Reader {
     events: Receiver<(Instant, StreamEvent)>,
-    /// Events from the queue by the time at which they are due, and in the order in which they were sent.
+    /// Events taken from the queue, by the time at which they are due, then in the order in which they were
+    /// sent.
     waiting: BTreeMap<(Instant, u64), StreamEvent>,
     taken: u64,
 }

@@ -23,18 +23,18 @@ pub enum StreamFault {
         /// The number n.
         every: NonZeroU32,
     },
-    /// Of each two neighbours the second is sent first. The first one waits for it.
+    /// Of every two consecutive events, the second is sent first. The first one waits for it.
     Swap,
     /// All events are delayed by this time.
     Delay(Duration),
-    /// Each event is delayed by another random time, so the order changes.
+    /// Each event is delayed by a different random time, so the order changes.
     Scatter {
         /// The longest delay.
         within: Duration,
-        /// The same seed gives the same times.
+        /// The seed of the random times: the same seed gives the same times.
         seed: u64,
     },
-    /// Events hold only the id.
+    /// Events are sent without the sandbox and its status.
     WithoutStatus,
 }
 
@@ -50,7 +50,7 @@ pub(crate) struct StreamFaults {
 }
 
 impl StreamFaults {
-    /// Sets a fault. It replaces another of its kind.
+    /// Sets a fault. It replaces an earlier fault of its kind.
     pub(crate) fn set(&mut self, fault: StreamFault) {
         self.faults
             .retain(|other| discriminant(other) != discriminant(&fault));

@@ -14,11 +14,11 @@ use cri::Rpc;
 pub struct Outstanding {
     /// The method.
     pub rpc: Rpc,
-    /// The id of its subject; `None` for the node.
+    /// The id of the call's subject; `None` for the node.
     pub id: Option<Id>,
-    /// When it arrived.
+    /// When the call arrived.
     pub since: Instant,
-    /// Whether a fault of its id delays it, and not one of all calls of its method.
+    /// Whether the call is delayed by a fault of its id, and not by one of all calls of its method.
     pub has_own_fault: bool,
 }
 
@@ -31,14 +31,14 @@ struct Counts {
     made: BTreeMap<Rpc, usize>,
     outstanding: BTreeMap<u64, Outstanding>,
     max_per_id: usize,
-    /// Without streams of events, which do not count towards a limit.
+    /// The highest number of calls that were outstanding at once, not counting streams of events.
     max_unary: usize,
     last: u64,
 }
 
 impl Tally {
-    /// Counts a call as outstanding until the returned guard is dropped, also if the caller cancels
-    /// the call.
+    /// Counts a call as outstanding until the returned guard is dropped, which also happens if the
+    /// caller cancels the call.
     pub(crate) fn count(&self, rpc: Rpc, id: Option<&Id>) -> Counted {
         let mut counts = self.lock();
         *counts.made.entry(rpc).or_default() += 1;
@@ -86,14 +86,14 @@ impl Tally {
     }
 }
 
-/// Counts a call as outstanding until it is dropped.
+/// Counts a call as outstanding until this guard is dropped.
 pub(crate) struct Counted {
     tally: Tally,
     number: u64,
 }
 
 impl Counted {
-    /// Notes what delays the call.
+    /// Records what delays the call.
     pub(crate) fn note_delay(&self, cause: DelayCause) {
         let mut counts = self.tally.lock();
         if let Some(call) = counts.outstanding.get_mut(&self.number) {

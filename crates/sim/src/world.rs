@@ -22,10 +22,11 @@ const KILLED: i32 = 137;
 /// The exit code that CRI-O reports while it does not know the real one.
 const UNKNOWN_CODE: i32 = -1;
 
-/// All pods, by name.
+/// The pods of a node, and what else its runtime knows.
 #[derive(Clone, Debug, Default)]
 pub struct World {
-    /// The pods.
+    /// The pods, by name. If the name is taken, the key also contains the namespace, and the UID if
+    /// necessary.
     pub pods: BTreeMap<String, Pod>,
     /// Images that were pulled.
     pub images: BTreeSet<String>,
@@ -106,7 +107,7 @@ pub struct Container {
     pub sandbox_id: Id,
     /// Its name in the pod.
     pub name: String,
-    /// Its number among those of its name, from 0.
+    /// The number of this container among the pod's containers of this name, from 0.
     pub attempt: u32,
     /// Its state.
     pub state: ContainerState,
@@ -118,7 +119,7 @@ pub struct Container {
     pub ended: Option<(WallTime, i32)>,
     /// Its state in the list, if it differs from the real one.
     pub listed_as: Option<ContainerState>,
-    /// How long after its end the runtime does not know the exit code.
+    /// How long the runtime does not know the exit code after the container has ended.
     pub exit_code_delay: Duration,
     /// What a client specified; `None` for the defaults of a kubelet.
     pub given: Option<Arc<Given>>,
@@ -165,7 +166,7 @@ impl Pod {
         self.stop_sandboxes(|_| true, now);
     }
 
-    /// Stops the sandboxes with these ids, and kills their running containers.
+    /// Stops the sandboxes whose ids satisfy `is_stopped`, and kills their running containers.
     pub(crate) fn stop_sandboxes(&mut self, is_stopped: impl Fn(&Id) -> bool, now: WallTime) {
         let containers = self.containers.iter_mut();
         for container in containers.filter(|it| is_stopped(&it.sandbox_id)) {
@@ -209,21 +210,21 @@ impl Container {
         self.given.as_ref().map_or(IMAGE, |given| &given.image)
     }
 
-    /// Starts it.
+    /// Starts the container.
     pub fn start(&mut self, now: WallTime) {
         self.state = ContainerState::Running;
         self.started_at = Some(now);
         self.listed_as = None;
     }
 
-    /// Ends it.
+    /// Ends the container.
     pub fn exit(&mut self, code: i32, now: WallTime) {
         self.state = ContainerState::Exited;
         self.ended = Some((now, code));
         self.exit_code_delay = Duration::ZERO;
     }
 
-    /// Ends it without changing its state in the list.
+    /// Ends the container without changing its state in the list.
     pub fn exit_unlisted(&mut self, code: i32, now: WallTime) {
         self.listed_as = Some(self.listed());
         self.exit(code, now);

@@ -292,7 +292,7 @@ impl Node {
 /// with a delay, so the unseen parts (`blind`) are checked too: they end at once.
 fn is_unresponsive(report: &StatusReport) -> bool {
     let health = &report.health;
-    let is_reported = health.reason.is_runtime_away();
+    let is_reported = health.reason.answers_no_call();
     health.state == HealthState::Unhealthy || is_reported && !report.blind.is_empty()
 }
 

@@ -178,7 +178,7 @@ fn overrules(reason: Reason, state: HealthState, found: Reason) -> bool {
     match reason {
         // A kubelet's Ready depends on the guard. If the runtime answers no call, the guard knows
         // nothing that it could answer.
-        Reason::Guarding => state != HealthState::Unhealthy && !found.is_runtime_away(),
+        Reason::Guarding => state != HealthState::Unhealthy && !found.answers_no_call(),
         // The reason that our own relisting has found is more precise.
         _ => state == HealthState::Healthy,
     }

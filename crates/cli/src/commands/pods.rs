@@ -39,7 +39,7 @@ pub async fn run(global: &Global, options: Pods) -> anyhow::Result<Outcome> {
         }
     }
     let health = &status.health;
-    let away_since = health.reason.is_runtime_away().then_some(health.since);
+    let away_since = health.reason.answers_no_call().then_some(health.since);
     let table = || text::pods::table(&pods, away_since, &status.stuck);
     output::ignore_gone_reader(output::show(global.format(), &pods, table))?;
     let has_error = pods.iter().any(|pod| pod.error.is_some());

@@ -80,7 +80,7 @@ fn is_unreachable(error: &anyhow::Error) -> bool {
 fn outcome_with_agent(status: &StatusReport) -> Outcome {
     match status.health.state {
         // A problem at once, although the state is Degraded until the threshold.
-        _ if status.health.reason.is_runtime_away() => Outcome::Problem,
+        _ if status.health.reason.answers_no_call() => Outcome::Problem,
         HealthState::Healthy | HealthState::Degraded => Outcome::Done,
         HealthState::Unhealthy => Outcome::Problem,
         HealthState::Starting => {

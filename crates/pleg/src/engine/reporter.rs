@@ -189,7 +189,7 @@ impl Reporter {
             let is_incomplete = match (self.reported.state, self.reported.reason) {
                 (HealthState::Starting | HealthState::Unhealthy, _) => false,
                 // The runtime answers again. That some calls do not succeed is a separate problem.
-                (reported, reason) if reason.is_runtime_away() && key.state == reported => false,
+                (reported, reason) if reason.answers_no_call() && key.state == reported => false,
                 // On a node that changes all the time, one pass follows the other, and some pods
                 // are always being inspected.
                 (reported, reason) if reason.blames() => {

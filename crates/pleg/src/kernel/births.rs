@@ -2,9 +2,12 @@
 //! and removes it after its process has exited.
 //!
 //! ```text
-//!   watch the directories (inotify) --> Watched --> Appeared(id), Disappeared(id), Lost --\
-//!      ^          \--> Unwatched: none exists, no permission, a limit                      | one of
-//!      \--------------- a pause of 1 s, which doubles up to 30 s <---- Unwatched: removed --/ them
+//!   watch the directories (inotify) --> Watched --> Appeared(id), Disappeared(id), Lost
+//!      ^          |                                              |
+//!      |          v                                              v
+//!      |   Unwatched: none exists, no permission, a limit    Unwatched: one of them was removed
+//!      |          |                                              |
+//!      \----------+---- a pause of 1 s, which doubles up to 30 s --/
 //! ```
 
 use std::collections::VecDeque;
@@ -99,7 +102,7 @@ struct Watcher {
     directories: Vec<PathBuf>,
     blocking: Blocking,
     open: Option<AsyncFd<OwnedFd>>,
-    /// What was read and is not reported yet.
+    /// Births that were read and are not reported yet.
     unreported: VecDeque<Birth>,
     /// The reported reason why births are not watched.
     why: Option<UnwatchedBirths>,

@@ -62,15 +62,15 @@ pub enum Unwatched {
     /// The kernel does not support it, or refuses it.
     #[error("processes cannot be watched: {0}")]
     Unsupported(String),
-    /// There is no such process: it exited, or its PID is of another PID namespace.
+    /// There is no such process: it exited, or its PID belongs to another PID namespace.
     #[error("process {0} is not visible: it has ended, or pleg is in a pod without hostPID")]
     NotSeen(u32),
-    /// The process is not the container's: the PID is of another namespace, or was reused.
+    /// The process is not the container's: the PID belongs to another PID namespace, or was reused.
     #[error(
         "process {0} is not the container's: that has ended, or pleg is in a pod without hostPID"
     )]
     NotIts(u32),
-    /// The container has no process any more, although the runtime reports that it runs.
+    /// The container no longer has a process, although the runtime reports that it runs.
     #[error("process {0} has ended")]
     Ended(u32),
     /// The kernel does not answer: another process holds a lock that reading needs.

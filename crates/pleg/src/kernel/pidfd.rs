@@ -24,7 +24,8 @@ pub struct Pidfds {
     proc: PathBuf,
     tasks: Tasks,
     task_directories: Vec<PathBuf>,
-    /// Whether a process was found by a PID from the runtime: then PIDs are of this namespace.
+    /// Whether a process was found by a PID from the runtime: then the runtime's PIDs belong to our
+    /// PID namespace.
     has_our_pids: Arc<AtomicBool>,
     open: Arc<AtomicUsize>,
     max_open: usize,
@@ -48,8 +49,9 @@ impl Pidfds {
 
     async fn open(&self, pid: u32, id: &Id) -> Result<Death, Unwatched> {
         let permit = Permit::take(&self.open, self.max_open)?;
-        // Open the descriptor first, then read the cgroup: so the check is of the process that is
-        // held, even if the PID is reused in between.
+        // Open the descriptor first, then read the cgroup. In the other order, the PID could be
+        // reused in between, and the descriptor would hold a process other than the one that was
+        // checked.
         let process = open(pid)?;
         let (proc, id) = (self.proc.clone(), id.clone());
         let reading = self.blocking.run(DEADLINE, move || is_its(&proc, pid, &id));
@@ -121,7 +123,7 @@ fn open(pid: u32) -> Result<OwnedFd, Unwatched> {
     let number = number.ok_or(Unwatched::NotSeen(pid))?;
     pidfd_open(number, PidfdFlags::empty()).map_err(|error| match error {
         Errno::SRCH => Unwatched::NotSeen(pid),
-        // The number of a thread, which no init process has.
+        // The number is that of a thread, which is never a container's init process.
         Errno::INVAL => Unwatched::NotIts(pid),
         error => Unwatched::Unsupported(error.to_string()),
     })
@@ -155,7 +157,7 @@ mod tests {
 
     use super::*;
 
-    /// No runtime, and no directories.
+    /// A socket without a runtime and without directories.
     const NOWHERE: &str = "/nowhere/runtime.sock";
 
     /// A `/proc` in which the process is in a cgroup of that name.

@@ -5,9 +5,9 @@
 //!   <state>/io.containerd.runtime.v2.task/k8s.io/<id>/init.pid
 //! ```
 //!
-//! They show whether a container has exited if no process has its PID: then its directory is missing, or
-//! names the same PID. A missing process alone is no evidence: the PID may be one inside a virtual
-//! machine, whose directory names no PID.
+//! If no process has a container's PID, they show whether the container has exited: then its directory is
+//! missing, or names this PID. A missing process alone is no evidence: the PID may belong to the kernel of
+//! a virtual machine. Then the container's directory names no PID.
 
 use std::fs;
 use std::io;
@@ -40,14 +40,14 @@ impl Tasks {
         }
     }
 
-    /// Whether the container `id` has no process any more, although the runtime may report that it runs:
-    /// it has no task, or a task whose first process is `gone`. Valid only if the runtime's PIDs are of
-    /// this PID namespace. May block.
+    /// Whether the container `id` no longer has a process, although the runtime may report that it runs: it
+    /// has no task, or a task whose first process is `gone`. Valid only if the runtime's PIDs belong to our
+    /// PID namespace. May block.
     pub fn has_ended(&self, id: &Id, gone: Option<u32>) -> bool {
         self.is_without(id, gone).unwrap_or(false)
     }
 
-    /// Fails if a directory cannot be read.
+    /// Like [`Self::has_ended`], but fails if a directory cannot be read.
     fn is_without(&self, id: &Id, gone: Option<u32>) -> io::Result<bool> {
         let mut has_tasks = false;
         for directory in self.directories()? {

@@ -48,7 +48,7 @@ impl Backoff {
         pause
     }
 
-    /// Notes a success: the next pause is the first one again.
+    /// Records a success: the next pause is the first one again.
     pub fn reset(&mut self) {
         self.next = self.first;
     }

@@ -35,9 +35,9 @@ use crate::records::diff::Subject;
 pub enum EventType {
     /// A container or sandbox runs.
     ContainerStarted,
-    /// It has exited.
+    /// A container or sandbox has exited.
     ContainerDied,
-    /// The runtime has forgotten it.
+    /// The runtime no longer has a container or sandbox.
     ContainerRemoved,
     /// The pod was inspected on request, and nothing happened.
     PodSync,
@@ -73,7 +73,7 @@ pub enum Source {
     Sweep,
     /// A hint of the runtime's event stream.
     Stream,
-    /// A hint of the kernel: the process exited.
+    /// A hint of the kernel: a process exited, or a container or sandbox was about to start.
     Kernel,
 }
 
@@ -93,7 +93,7 @@ impl Source {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Event {
-    /// When it was reported.
+    /// When the event was reported.
     pub time: WallTime,
     /// What happened.
     #[serde(rename = "type")]
@@ -102,7 +102,7 @@ pub struct Event {
     pub pod: PodRef,
     /// The container or sandbox; `None` for `PodSync`.
     pub id: Option<Id>,
-    /// Whether the id is of a container or a sandbox; `None` for `PodSync`.
+    /// Whether the id belongs to a container or a sandbox; `None` for `PodSync`.
     pub subject: Option<Subject>,
     /// The container's name; `None` for a sandbox.
     pub container: Option<Arc<str>>,
@@ -110,7 +110,7 @@ pub struct Event {
     pub exit_code: Option<i32>,
     /// The runtime's reason for the exit (`Error`, `OOMKilled`, `Completed`).
     pub reason: Option<Arc<str>>,
-    /// Whether it describes what existed already, and not a change that was observed.
+    /// Whether the event describes what existed already, and not a change that was observed.
     pub initial: bool,
     /// What caused the observation.
     pub source: Source,

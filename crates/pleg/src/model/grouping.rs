@@ -49,8 +49,8 @@ pub struct Grouping {
     /// The pod of each sandbox.
     sandbox_pods: HashMap<Id, PodUid>,
     snapshot: Snapshot,
-    /// Whether rows belong to no pod or contradict each other. Which of them count depends on all rows,
-    /// so all rows of the next lists are grouped again.
+    /// Whether some rows belong to no pod or contradict each other. Which of them count depends on all
+    /// rows, so all rows of the next lists are grouped again.
     odd: bool,
 }
 
@@ -122,7 +122,7 @@ impl Grouping {
         }
     }
 
-    /// Applies the next lists.
+    /// Groups the next lists, and returns their snapshot.
     pub fn update(
         &mut self,
         taken: Instant,
@@ -279,8 +279,8 @@ fn pod_of<'a>(
     sandbox_pods.get(&row.sandbox_id).or_else(labelled)
 }
 
-/// Sorts a pod's rows, and returns whether each of them counts. The pod's name is from its newest
-/// sandbox, or else from its newest container.
+/// Sorts a pod's rows and removes those whose id is repeated. Returns whether none was removed. The
+/// pod's name is that of its newest sandbox, or else of its newest container.
 fn settle(pod: &mut ListedPod) -> bool {
     pod.sort();
     let rows = pod.sandboxes.len() + pod.containers.len();

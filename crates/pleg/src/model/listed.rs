@@ -68,7 +68,7 @@ pub struct ListedSandbox {
     pub pod: Option<PodRef>,
     /// Its state.
     pub state: SandboxState,
-    /// Which sandbox of its pod it is, from 0.
+    /// The number of this sandbox in its pod, from 0.
     pub attempt: u32,
     /// When it was created.
     pub created_at: Option<WallTime>,
@@ -81,13 +81,13 @@ pub struct ListedContainer {
     pub id: Id,
     /// The sandbox that it runs in.
     pub sandbox_id: Id,
-    /// Its pod by its own labels; `None` if it has none.
+    /// The pod that the container's labels name; `None` if they name none.
     pub pod: Option<PodRef>,
     /// Its name in the pod.
     pub name: Arc<str>,
     /// Its state.
     pub state: ContainerState,
-    /// Which container of its name it is, from 0.
+    /// The number of this container among the pod's containers of this name, from 0.
     pub attempt: u32,
     /// When it was created.
     pub created_at: Option<WallTime>,
@@ -195,8 +195,8 @@ impl ListedPod {
         self.sort();
     }
 
-    /// Sorts the rows into the kubelet's order, and rows of the same age by id. So events have the same
-    /// order in every run, although a runtime lists in any order.
+    /// Sorts the rows into the kubelet's order, and rows of the same age by id. This gives events the same
+    /// order in every run, although a runtime may list in any order.
     pub(crate) fn sort(&mut self) {
         self.sandboxes.sort_by(|a, b| {
             (b.attempt, b.created_at)

@@ -49,12 +49,13 @@ struct Pause {
 }
 
 impl RunClock {
-    /// What it shows now.
+    /// What the clock shows now.
     pub fn now(&self) -> Instant {
         self.at(Instant::now())
     }
 
-    /// What it showed at `time` of the monotonic clock: in a pause, what it showed at its start.
+    /// What the clock showed at `time` of the monotonic clock; for a time in a pause, what it
+    /// showed when the pause began.
     pub fn at(&self, time: Instant) -> Instant {
         self.read(|pauses| {
             let mut paused = pauses.before;
@@ -66,7 +67,7 @@ impl RunClock {
         })
     }
 
-    /// The time on the monotonic clock at which this one first showed `time`.
+    /// The time on the monotonic clock at which the run clock first showed `time`.
     pub fn monotonic(&self, time: Instant) -> Instant {
         self.read(|pauses| {
             let mut monotonic = time + pauses.before;
@@ -79,7 +80,7 @@ impl RunClock {
         })
     }
 
-    /// Notes that the process was paused for `took` until `end`.
+    /// Records that the process was paused for `took` until `end`.
     pub fn paused(&self, took: Duration, end: Instant) {
         let mut pauses = self.0.write().unwrap_or_else(PoisonError::into_inner);
         if pauses.last.len() == REMEMBERED

@@ -63,7 +63,8 @@ impl Snapshot {
         grouping.snapshot().clone()
     }
 
-    /// The pods that differ from an earlier snapshot, if that is known.
+    /// The pods that differ from the snapshot whose pods were `earlier`. `None` if this is not
+    /// known.
     pub fn changed_since(&self, earlier: &Arc<ListedPods>) -> Option<&[PodUid]> {
         let changes = self.changes.as_ref()?;
         Arc::ptr_eq(&changes.since, earlier).then_some(&changes.pods)

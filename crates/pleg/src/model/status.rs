@@ -33,7 +33,7 @@ use crate::model::listed::{
 };
 use crate::model::wall_time::WallTime;
 
-/// The answer of `PodSandboxStatus`.
+/// The answer to `PodSandboxStatus`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SandboxStatus {
@@ -41,11 +41,11 @@ pub struct SandboxStatus {
     pub id: Id,
     /// Its state.
     pub state: SandboxState,
-    /// Which sandbox of its pod it is, from 0.
+    /// The number of this sandbox in its pod, from 0.
     pub attempt: u32,
     /// When it was created.
     pub created_at: Option<WallTime>,
-    /// Its addresses, the primary one first; empty with the host's network.
+    /// Its addresses, the primary one first; empty for a pod on the host's network.
     pub ips: Vec<IpAddr>,
     /// Its pod; not serialised, and absent in a [`PodStatus`].
     #[serde(skip)]
@@ -55,7 +55,7 @@ pub struct SandboxStatus {
     pub containers: Vec<ContainerStatus>,
 }
 
-/// The answer of `ContainerStatus`.
+/// The answer to `ContainerStatus`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ContainerStatus {
@@ -65,9 +65,9 @@ pub struct ContainerStatus {
     pub name: Arc<str>,
     /// Its state.
     pub state: ContainerState,
-    /// Which container of its name it is, from 0.
+    /// The number of this container among the pod's containers of this name, from 0.
     pub attempt: u32,
-    /// The exit code, once it has exited.
+    /// The exit code, once the container has exited.
     pub exit_code: Option<i32>,
     /// The runtime's reason why it is not running (`Error`, `OOMKilled`, `Completed`).
     pub reason: Option<Arc<str>>,
@@ -79,7 +79,7 @@ pub struct ContainerStatus {
     pub finished_at: Option<WallTime>,
     /// The image, as in the pod's specification.
     pub image: Arc<str>,
-    /// The pod by the container's own labels; not serialised, and absent in a [`PodStatus`].
+    /// The pod that the container's labels name; not serialised, and absent in a [`PodStatus`].
     #[serde(skip)]
     pub pod: Option<Box<PodRef>>,
 }
@@ -150,14 +150,14 @@ impl From<&ListedPod> for PodStatus {
 
 /// What statuses of both kinds have in common.
 pub trait Status: Sized + Into<Self::Listed> {
-    /// The type of its row in a list.
+    /// The type of the corresponding row in a list.
     type Listed: Row;
 
     /// Its id.
     fn id(&self) -> &Id;
     /// Its state.
     fn state(&self) -> <Self::Listed as Row>::State;
-    /// The pod in its labels, if there is one.
+    /// The pod that its labels name, if there is one.
     fn pod(&self) -> Option<&PodRef>;
     /// Removes what is not serialised.
     fn shown(self) -> Self;
@@ -314,7 +314,8 @@ impl PodStatus {
         }
     }
 
-    /// Copies from the last successful status what is `listed` and has no status now.
+    /// Copies from the last successful status each listed sandbox and container that has no status
+    /// now.
     pub fn keep_parts_of(&mut self, last_good: &PodStatus, listed: &ListedPod) {
         keep(
             &mut self.sandboxes,

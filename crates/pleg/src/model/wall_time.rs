@@ -21,7 +21,7 @@ use tokio::time::Instant;
 /// One moment on both clocks. Decisions use `instant`; `wall` is for display.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Moment {
-    /// On the monotonic clock.
+    /// The time on the monotonic clock.
     pub instant: Instant,
     /// The time of day.
     pub wall: WallTime,

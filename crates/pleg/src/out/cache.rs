@@ -3,8 +3,8 @@
 //! A pod's entry is current as of the beginning of its last inspection, or, if nothing differed, as of
 //! the last relist. **Only lists show what is new in a pod**: an inspection that follows a hint covers
 //! the known ids, so it confirms the pod as of the lists that showed these ids. While lists are
-//! unavailable, and this is reported, it confirms the pod as of its own beginning. An entry also shows as
-//! of when it is complete. [`Cache::newer_than`] waits for both.
+//! unavailable, and this is reported, it confirms the pod as of its own beginning. An entry also contains
+//! the time as of which it is complete. [`Cache::newer_than`] waits for both times.
 //!
 //! ```
 //! use std::time::Duration;
@@ -103,9 +103,9 @@ impl Cache {
     /// removed continuously. Then [`Entry::complete_as_of`] is not newer than `time`. An entry with an
     /// [error](Entry::error) shows the last known status.
     ///
-    /// This may wait for the next relist, even if a hint about the pod has arrived since. Relists are up
-    /// to [`Config::relist_ceiling`](crate::Config::relist_ceiling) apart. A caller that cannot wait
-    /// requests a relist ([`Pleg::request_relist`](crate::Pleg::request_relist)).
+    /// This may wait for the next relist, even if a hint about the pod has arrived since. Relists are up to
+    /// [`Config::relist_ceiling`](crate::Config::relist_ceiling) apart. A caller that cannot wait can
+    /// request a relist ([`Pleg::request_relist`](crate::Pleg::request_relist)).
     ///
     /// Dropping the future cancels it; wrap it in `tokio::time::timeout` for a deadline. For a pod that
     /// the runtime does not have, the result is the default entry, as soon as a pass that is newer than

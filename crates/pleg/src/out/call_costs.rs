@@ -28,7 +28,7 @@ use tokio::time::Instant;
 
 use crate::runtime::{CallError, Rpc};
 
-/// How many calls of each kind are measured: a few relists of a large node.
+/// How many measurements of each kind of call are kept: those of a few relists of a large node.
 const MAX_SAMPLES: usize = 2000;
 
 /// How many ended calls are remembered to find out which calls overlapped: more than may be outstanding.
@@ -43,30 +43,30 @@ const MAX_AGE: Duration = Duration::from_secs(600);
 pub struct CallCost {
     /// CRI's method name.
     pub call: Rpc,
-    /// How many were answered without an error.
+    /// How many calls were answered without an error.
     pub count: usize,
-    /// How many failed.
+    /// How many calls failed.
     pub failed: usize,
     /// How many seconds the last answered call took.
     pub last: f64,
-    /// How many seconds ago it was answered, if one was.
+    /// How many seconds ago the last answered call was answered, if one was.
     pub answered_ago: Option<f64>,
     /// Why the newest call failed, if it did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<CallError>,
-    /// The median, in seconds.
+    /// The median duration, in seconds.
     pub p50: f64,
-    /// The 90th percentile, in seconds.
+    /// The 90th percentile of the durations, in seconds.
     pub p90: f64,
-    /// The 99th percentile, in seconds.
+    /// The 99th percentile of the durations, in seconds.
     pub p99: f64,
-    /// The longest, in seconds.
+    /// The longest duration, in seconds.
     pub max: f64,
-    /// The mean, in seconds.
+    /// The mean duration, in seconds.
     pub mean: f64,
-    /// How many were sent while no other call was outstanding.
+    /// How many calls were sent while no other call was outstanding.
     pub alone: usize,
-    /// The mean of these, in seconds.
+    /// The mean duration of the calls that were sent while no other was outstanding, in seconds.
     pub alone_mean: Option<f64>,
     /// The size of the last list, in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -86,7 +86,7 @@ struct Samples {
     answered: VecDeque<Sample>,
     /// When calls failed.
     failed: VecDeque<Instant>,
-    /// Of the newest call.
+    /// The error of the newest call, if it failed.
     error: Option<CallError>,
     bytes: Option<u64>,
 }
@@ -99,8 +99,8 @@ struct Sample {
 }
 
 impl CallCosts {
-    /// Adds a call that was sent at `begun` and ended `now`. `is_behind_another` says that a call that was
-    /// sent before it is still outstanding.
+    /// Adds a call that was sent at `begun` and ended `now`. `is_behind_another` is whether a call that was
+    /// sent earlier is still outstanding.
     pub(crate) fn add(
         &mut self,
         call: Rpc,
@@ -126,7 +126,7 @@ impl CallCosts {
         push(&mut samples.answered, sample, MAX_SAMPLES);
     }
 
-    /// Notes the size of a list.
+    /// Records the size of a list.
     pub(crate) fn list_received(&mut self, call: Rpc, bytes: usize) {
         self.kinds.entry(call).or_default().bytes = Some(bytes as u64);
     }

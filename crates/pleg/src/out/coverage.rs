@@ -45,9 +45,9 @@ impl PassKind {
 /// A relist or sweep in which every known pod was inspected, or is reported as failing or stuck.
 #[derive(Clone, Copy, Debug)]
 pub struct Pass {
-    /// When it began: later changes may not have been observed.
+    /// When the pass began: later changes may not have been observed.
     pub begun: Moment,
-    /// How long it took, inspections included.
+    /// How long the pass took, inspections included.
     pub took: Duration,
     /// Whether it was a relist or a sweep.
     pub kind: PassKind,
@@ -58,23 +58,23 @@ pub struct Pass {
 pub struct Failing {
     /// The container or sandbox.
     pub id: Id,
-    /// Which call.
+    /// The method that fails.
     pub call: Rpc,
     /// The container's name.
     pub container: Option<Arc<str>>,
     /// The pod, where it is known.
     pub pod: Option<PodRef>,
-    /// Why.
+    /// Why the call fails.
     pub error: InspectError,
-    /// Since when.
+    /// When the call began to fail.
     pub since: Instant,
-    /// Since when its pod is unobserved, which may be longer.
+    /// When the pod became unobserved, which may have been earlier.
     pub unobserved_since: Instant,
 }
 
 impl Failing {
-    /// When the node becomes Degraded because of it: at once if the call is withheld or its container is
-    /// not listed; later in all other cases, because the call may succeed the next time.
+    /// When the node becomes Degraded because of this call: at once if the call is withheld or its
+    /// container is not listed; later in all other cases, because the call may succeed the next time.
     pub fn counts_at(&self) -> Instant {
         match self.error.is_withheld() || self.error.is_unlisted() {
             true => self.since,
@@ -86,16 +86,17 @@ impl Failing {
 /// The state of both lists together.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Lists {
-    /// They are answered in time.
+    /// Both lists are answered in time.
     #[default]
     Good,
-    /// One or both are stuck.
+    /// One or both lists are stuck.
     Stuck,
-    /// The last ones were late and took this long; those requested since are outstanding.
+    /// The last lists were slow and took this long; the lists that were requested since are
+    /// outstanding.
     Late(Duration),
-    /// They are answered, and take this long each time.
+    /// The lists are answered, and take this long each time.
     Slow(Duration),
-    /// They fail.
+    /// The lists fail.
     Failed(CallError),
     /// Neither is requested, because the runtime answers that it does not serve CRI.
     Unserved(CallError),
@@ -104,24 +105,24 @@ pub enum Lists {
 /// The state of one list.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ListState {
-    /// It is answered.
+    /// The list is answered.
     #[default]
     Comes,
-    /// It is answered, but late each time.
+    /// The list is answered, but slowly each time.
     Slow,
-    /// It is stuck or fails, or did so when it was last requested.
+    /// The list is stuck or fails, or did so when it was last requested.
     Unavailable,
 }
 
 /// How quickly status calls are answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Statuses {
-    /// In time.
+    /// Status calls are answered in time.
     InTime,
     /// The runtime is too slow for the number of pods that wait. They are counted, but not reported as
     /// failing.
     TooSlow,
-    /// One of them is overdue.
+    /// A status call is overdue.
     Late,
 }
 
@@ -148,16 +149,16 @@ pub struct Coverage {
     pub sandboxes: ListState,
     /// The state of the list of containers.
     pub containers: ListState,
-    /// When the last lists were requested that a kubelet could have received.
+    /// When the newest lists that a kubelet could have received were requested.
     pub kubelet_listed: Option<Instant>,
     /// Whether a kubelet cannot list now.
     pub kubelet_cannot_list: bool,
-    /// Since when calls are stuck that a kubelet sends in every relist, one for each pod.
+    /// For each pod with stuck calls that a kubelet sends too: when the first of them was sent.
     pub kubelet_waits: Vec<Instant>,
     /// How long a kubelet, which requests one list after the other, would have waited for the last
     /// lists, and how much longer that is than this process waited.
     pub kubelet_lists_took: (Duration, Duration),
-    /// Since when the runtime is unresponsive, if it is.
+    /// When the runtime became unresponsive, if it is.
     pub unresponsive_since: Option<Instant>,
     /// How quickly status calls are answered.
     pub statuses: Statuses,
@@ -190,7 +191,7 @@ impl Coverage {
         }
     }
 
-    /// As of when the known pods are observed.
+    /// The time as of which the known pods are observed.
     pub fn as_of(&self) -> Option<Moment> {
         self.last_pass.map(|pass| pass.begun)
     }

@@ -21,22 +21,23 @@ pub enum InspectError {
     /// A call failed.
     #[error("{call} of {} failed: {error}", short(.id))]
     Failed {
-        /// Which call.
+        /// The method of the call.
         call: Rpc,
-        /// Of which container or sandbox.
+        /// The container or sandbox.
         id: Id,
-        /// Why.
+        /// Why the call failed.
         error: CallError,
     },
     /// A call has not been answered yet, and is overdue.
     #[error("{call} of {} has not answered", short(.id))]
     Overdue {
-        /// Which call.
+        /// The method of the call.
         call: Rpc,
-        /// Of which container or sandbox.
+        /// The container or sandbox.
         id: Id,
     },
-    /// No inspection has shown its present state for a long time, although calls are answered.
+    /// No inspection has shown the pod's present state for a long time, although calls are
+    /// answered.
     #[error("no inspection of this pod has ended since it changed")]
     NotSeen,
     /// No call was sent, because no more may be outstanding.
@@ -45,21 +46,21 @@ pub enum InspectError {
     /// The runtime's list shows another state than its status, or the status does not exist.
     #[error("{call} of {} contradicts the runtime's list", short(.id))]
     Disagrees {
-        /// Which call.
+        /// The method of the call.
         call: Rpc,
-        /// Of which container or sandbox.
+        /// The container or sandbox.
         id: Id,
     },
     /// The kernel reports that a container's process exited; the runtime reports that it runs.
     #[error("the process of container {} is dead, but the runtime reports it as running", short(.id))]
     Contradicted {
-        /// Of which container.
+        /// The container.
         id: Id,
     },
     /// The kernel reports that a container's process runs; the runtime does not list the container.
     #[error("the process of container {} runs, but the runtime does not list it any more", short(.id))]
     Unlisted {
-        /// Of which container.
+        /// The container.
         id: Id,
     },
 }
@@ -76,7 +77,7 @@ impl InspectError {
         matches!(self, Self::Unlisted { .. })
     }
 
-    /// Whether nothing failed and only time was short: the runtime as a whole is slow.
+    /// Whether nothing failed, but the runtime as a whole is too slow.
     pub fn is_slowness(&self) -> bool {
         matches!(self, Self::NotSeen)
     }

@@ -95,8 +95,8 @@ impl fmt::Display for HealthState {
     }
 }
 
-/// The reason of a health state, in the spelling of condition reasons. Of several, the most severe one is
-/// reported; the order is that of severity.
+/// The reason for a health state, in the spelling of condition reasons. Of several reasons, the most severe
+/// one is reported. The variants are in the order of severity.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub enum Reason {
     /// Every pod is observed.
@@ -105,9 +105,9 @@ pub enum Reason {
     Starting,
     /// A guard answers in place of the runtime.
     Guarding,
-    /// Status calls are answered, but take long.
+    /// Status calls are answered, but slowly.
     StatusSlow,
-    /// Lists are answered, but take long, every time.
+    /// Lists are answered, but slowly each time.
     ListSlow,
     /// Pods cannot be inspected: their status calls fail.
     InspectionsFail,
@@ -144,17 +144,18 @@ impl Reason {
         }
     }
 
-    /// Whether it blames a container, or the runtime as a whole: its end is held back for at most 3 s.
+    /// Whether the reason blames a container, or the runtime as a whole: then its end is held back for at
+    /// most 3 s.
     pub fn blames(self) -> bool {
         matches!(self, Self::ContainerStuck | Self::RuntimeSilent)
     }
 
-    /// Whether the runtime answers no call at all.
-    pub const fn is_runtime_away(self) -> bool {
+    /// Whether it means that the runtime answers no call at all.
+    pub const fn answers_no_call(self) -> bool {
         matches!(self, Self::RuntimeUnreachable | Self::RuntimeSilent)
     }
 
-    /// How severe it is, compared with the others.
+    /// How severe the reason is, compared with the others.
     pub fn severity(self) -> u8 {
         self as u8
     }
@@ -195,17 +196,19 @@ pub struct FailingCall {
     pub cause: Option<CallError>,
     /// How long it has been failing.
     pub since_seconds: f64,
-    /// It is withheld, because the connection was lost each time it was sent alone.
+    /// Whether the call is withheld, because the connection was lost each time it was sent alone.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub withheld: bool,
-    /// No call fails, but no inspection of the pod ends: `call` and `id` only name its newest sandbox.
+    /// Whether no call fails, but no inspection of the pod ends: then `call` and `id` only name its newest
+    /// sandbox.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub whole_pod: bool,
-    /// No call fails, but the process of the container runs and the runtime does not list it.
+    /// Whether no call fails, but the process of the container runs and the runtime does not list
+    /// it.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unlisted: bool,
-    /// No call fails, but the process of the container has ended, and the runtime's answer to a later call
-    /// shows the container as running.
+    /// Whether no call fails, but the process of the container has ended, and the runtime's answer to a
+    /// later call shows the container as running.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub contradicted: bool,
 }
@@ -314,11 +317,11 @@ pub fn short(id: &Id) -> &str {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct HealthReport {
-    /// When.
+    /// The time of the report.
     pub time: WallTime,
     /// The state.
     pub state: HealthState,
-    /// Why.
+    /// The reason for the state.
     pub reason: Reason,
     /// One sentence. While Unhealthy it begins with the kubelet's sentence.
     pub message: String,

@@ -1,5 +1,5 @@
 //! What a kubelet with default settings on this node reports now, and when its Ready condition will turn
-//! False: minutes of warning.
+//! False. This is known minutes in advance.
 //!
 //! A kubelet sends one call after the other and waits two minutes for each. It is unhealthy three
 //! minutes after the start of its last relist with successful lists.
@@ -50,7 +50,7 @@ const PERIOD: Duration = Duration::from_secs(1);
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct KubeletView {
-    /// Whether it is Ready.
+    /// Whether the kubelet is Ready.
     pub ready: bool,
     /// What it reports, or what will happen.
     pub message: String,
@@ -58,8 +58,8 @@ pub struct KubeletView {
     /// node is not Ready; empty while nothing is wrong.
     #[serde(default)]
     pub why: String,
-    /// In how many seconds Ready turns False, which is noticed within 10 s; 0 once it has; `None` while
-    /// nothing threatens.
+    /// In how many seconds Ready turns False (a kubelet notices this within 10 s); 0 once it is False;
+    /// `None` while nothing threatens readiness.
     pub not_ready_in_seconds: Option<f64>,
 }
 
@@ -81,7 +81,7 @@ impl KubeletView {
         }
     }
 
-    /// The error of its PLEG, if it has one.
+    /// The error of the kubelet's PLEG, if it has one.
     pub fn pleg_error(&self) -> Option<&str> {
         (!self.ready).then_some(&self.why)
     }
@@ -134,7 +134,7 @@ pub fn kubelet_view(now: Instant, coverage: &Coverage, clock: &RunClock) -> Kube
     }
 }
 
-/// Since when the runtime is unresponsive, if it is; since it was `listed`, if it is unreachable.
+/// When the runtime became unresponsive, if it is. If it is unreachable, when it was last `listed`.
 fn unresponsive_since(coverage: &Coverage, listed: Instant, clock: &RunClock) -> Option<Instant> {
     let is_unreachable = matches!(coverage.lists, Lists::Failed(CallError::Unavailable(_)));
     let unresponsive = coverage
@@ -143,9 +143,9 @@ fn unresponsive_since(coverage: &Coverage, listed: Instant, clock: &RunClock) ->
     unresponsive.or(is_unreachable.then_some(listed))
 }
 
-/// Adds that a kubelet is NotReady sooner if the runtime, which is unresponsive `since` then, does not
-/// answer the kubelet's `Status` calls either. This process sends none, because they may get stuck even
-/// if other calls do not.
+/// Adds that a kubelet is NotReady sooner if the runtime, which has been unresponsive since `since`, does
+/// not answer the kubelet's `Status` calls either. This process sends no `Status` calls, because they may
+/// get stuck even if other calls do not.
 fn may_be_sooner(view: &mut KubeletView, now: Instant, since: Instant) {
     if !view.ready {
         return;
@@ -158,22 +158,22 @@ fn may_be_sooner(view: &mut KubeletView, now: Instant, since: Instant) {
     view.message += &format!("; {when} if its Status calls fail too");
 }
 
-/// How a guard treats a kubelet's lists while the runtime's are stuck.
+/// How a guard treats a kubelet's list calls while those to the runtime are stuck.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GuardedLists {
-    /// It answers them in place of the runtime.
+    /// The guard answers lists in place of the runtime.
     Answered,
-    /// It has neither answered nor refused one yet.
+    /// The guard has neither answered nor refused a list yet.
     Waiting,
-    /// It passes them, although they are stuck.
+    /// The guard passes lists on, although they are stuck.
     Passed,
-    /// It refuses them, because not every known id is confirmed.
+    /// The guard refuses lists, because not every known id is confirmed.
     Refused,
-    /// It does not respond at all.
+    /// The guard does not respond at all.
     Unresponsive,
     /// The runtime is unresponsive, so the guard does not answer either.
     Silent {
-        /// When that began.
+        /// When the runtime became unresponsive.
         since: Instant,
     },
 }
@@ -201,7 +201,8 @@ pub fn guarded_kubelet_view(now: Instant, listed: Instant, lists: GuardedLists) 
 /// If a guard answers lists, a kubelet behind it has received lists within this time.
 pub const GUARDED_LISTS: Duration = Duration::from_secs(15);
 
-/// The view if the kubelet's last relist began at `relist`, and `why` no later one succeeds.
+/// The view if the kubelet's last relist began at `relist`; `why` is the reason why no later one
+/// succeeds.
 fn judge(now: Instant, relist: Instant, why: &str) -> KubeletView {
     match kubelet_healthy(now, Some(relist), RELIST_THRESHOLD) {
         Err(sentence) => KubeletView {

@@ -12,7 +12,7 @@ pub struct PodReport {
     /// The last observed status.
     #[serde(flatten)]
     pub status: PodStatus,
-    /// When that was last confirmed; `None` if it never was.
+    /// The time as of which the status was last confirmed; `None` if it never was.
     pub as_of: Option<WallTime>,
     /// Why the newest inspection of the pod failed, if it did: then the status is the last
     /// known one.
@@ -43,11 +43,11 @@ pub struct StaticPodReport {
 pub struct StaticContainerReport {
     /// Its name.
     pub name: String,
-    /// Whether it runs, and its probes say that it is ready.
+    /// Whether the container runs, and its probes report that it is ready.
     pub ready: bool,
     /// How often it was restarted.
     pub restarts: u32,
-    /// What it waits for.
+    /// What the container waits for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub waiting: Option<Waiting>,
 }
@@ -56,11 +56,11 @@ pub struct StaticContainerReport {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Waiting {
-    /// In a word, such as `CrashLoopBackOff`.
+    /// The reason in one word, such as `CrashLoopBackOff`.
     pub reason: String,
-    /// In a sentence.
+    /// The reason in one sentence.
     pub message: String,
-    /// How many seconds are left, if only time is missing.
+    /// How many seconds are left, if nothing but time is missing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seconds: Option<f64>,
 }

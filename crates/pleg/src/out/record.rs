@@ -35,7 +35,7 @@ pub enum Record {
     Event(Event),
     /// All pods that existed at the beginning have been reported.
     Synced {
-        /// When.
+        /// When the last of them was reported.
         time: WallTime,
         /// How many pods there are.
         pods: usize,
@@ -47,13 +47,14 @@ pub enum Record {
     /// The subscriber was too slow, and events were merged. Events with the present state of these pods
     /// follow.
     Gap {
-        /// When.
+        /// When the gap was reported.
         time: WallTime,
         /// How many events were merged.
         conflated: u64,
-        /// Their pods; empty if there were too many.
+        /// The pods of these events; empty if there were too many pods.
         pods: Vec<PodUid>,
-        /// There were too many pods: events with the present state of every pod follow.
+        /// Whether there were too many pods: then events with the present state of every pod
+        /// follow.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         all: bool,
     },
@@ -79,7 +80,7 @@ pub(crate) fn events_of(
     let Some(listed) = commit.after.as_ref().or(commit.before.as_ref()) else {
         return Vec::new();
     };
-    // What the first pass shows for the first time existed already.
+    // What the first pass shows for the first time existed before.
     let was_known = |id: Option<&Id>| {
         let before = commit.before.as_ref();
         before.is_some_and(|before| id.is_none_or(|id| before.names(id)))

@@ -136,11 +136,11 @@ pub enum GuardMode {
     /// There is no guard.
     #[default]
     Off,
-    /// It passes everything, and compares what it would have answered.
+    /// The guard passes everything, and compares what it would have answered.
     Shadow,
-    /// It passes everything.
+    /// The guard passes everything.
     Pass,
-    /// It answers in place of the runtime while lists or statuses are stuck.
+    /// The guard answers in place of the runtime while lists or statuses are stuck.
     Guard,
 }
 
@@ -163,13 +163,13 @@ impl GuardMode {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct GuardStatus {
-    /// Its mode.
+    /// The guard's mode.
     pub mode: GuardMode,
-    /// The endpoint that it serves: a kubelet's, in place of the runtime's.
+    /// The endpoint that the guard serves: a kubelet's, in place of the runtime's.
     pub socket: Option<String>,
     /// Whether there is a guard that does not respond: then the other fields are from its last response.
     pub unresponsive: bool,
-    /// Whether it is guarding: answering lists in place of the runtime now.
+    /// Whether the guard is guarding: answering lists in place of the runtime now.
     pub guarding: bool,
     /// Whether the runtime is unresponsive, so that no id can be confirmed.
     pub runtime_silent: bool,
@@ -177,13 +177,14 @@ pub struct GuardStatus {
     pub waiting: bool,
     /// Whether the last requested list was refused, because not every id in it is confirmed.
     pub refusing: bool,
-    /// Whether a fault outlasted the limit: everything passes.
+    /// Whether a fault lasted longer than the limit: then everything passes.
     pub limit_reached: bool,
-    /// How long it has been guarding.
+    /// How long the guard has been guarding.
     pub since_seconds: Option<f64>,
-    /// How long ago a client last requested both lists from the guard, or the guard started.
+    /// How long ago a client last requested both lists from the guard, or how long ago the guard
+    /// started.
     pub idle_seconds: Option<f64>,
-    /// The culprits: whose calls are stuck.
+    /// The stuck calls of the culprits.
     pub culprits: Vec<StuckCall>,
     /// How many calls were answered in place of the runtime.
     pub answers: BTreeMap<Rpc, u64>,
@@ -202,8 +203,8 @@ pub struct GuardStatus {
 }
 
 impl GuardStatus {
-    /// A kubelet lists every second, and every five minutes while it follows events (`EventedPLEG`). One
-    /// that has not listed for ten minutes is not connected to the guard.
+    /// After this long without lists, no kubelet is connected to the guard: a kubelet lists every second,
+    /// or every five minutes while it follows events (`EventedPLEG`).
     const IDLE_SECONDS: f64 = 600.0;
 
     /// Whether there is a guard that no kubelet uses.
@@ -213,12 +214,12 @@ impl GuardStatus {
     }
 }
 
-/// An entry of a list with which the guard would have answered, in a state that the runtime showed neither
-/// before nor afterwards.
+/// An entry of a list that the guard would have returned, in a state that the runtime showed neither before
+/// nor afterwards.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Difference {
-    /// Which list.
+    /// The method of the list.
     pub list: Rpc,
     /// The id of the entry.
     pub id: Id,
@@ -234,15 +235,15 @@ pub struct Difference {
 pub struct HealthStatus {
     /// The state.
     pub state: HealthState,
-    /// Why.
+    /// The reason for the state.
     pub reason: Reason,
-    /// Since when the state and the reason hold.
+    /// When the state or the reason last changed.
     pub since: WallTime,
     /// One sentence.
     pub message: String,
     /// The beginning of the last pass that observed a pod.
     pub last_seen: Option<WallTime>,
-    /// How long ago that was.
+    /// How long ago that pass began.
     pub age_seconds: Option<f64>,
     /// The age at which the node becomes Unhealthy.
     pub threshold_seconds: f64,
@@ -256,11 +257,11 @@ pub struct RelistStatus {
     pub mode: String,
     /// How many relists and sweeps have observed pods.
     pub count: u64,
-    /// The time from the end of one to the next.
+    /// The time from the end of one relist to the next.
     pub period_seconds: f64,
-    /// How long the last one took, inspections included.
+    /// How long the last relist or sweep took, inspections included.
     pub last_duration_seconds: Option<f64>,
-    /// Whether it was a relist or a sweep.
+    /// Whether the last pass was a relist or a sweep.
     pub last_kind: Option<PassKind>,
     /// Why the last attempt to list failed, if it did.
     pub last_failure: Option<CallError>,
@@ -311,9 +312,9 @@ pub struct StreamStatus {
     pub state: String,
     /// How many events arrived.
     pub events: u64,
-    /// How many changes a relist found that no event had announced.
+    /// How many changes a relist found without an event that announced them.
     pub missed: u64,
-    /// How often it was reopened.
+    /// How often the stream was reopened.
     pub reconnects: u64,
 }
 
@@ -337,9 +338,9 @@ pub struct KernelStatus {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct BirthsStatus {
-    /// Whether they are.
+    /// Whether the directories are watched.
     pub watched: bool,
-    /// Why not, if they are not.
+    /// Why the directories are not watched, if they are not.
     pub why: Option<String>,
 }
 
@@ -353,7 +354,7 @@ pub struct RuntimeStatus {
     pub version: Option<Arc<str>>,
     /// `v1` or `v1alpha2`.
     pub api_version: Option<Arc<str>>,
-    /// Where it listens.
+    /// The endpoint at which the runtime listens.
     pub endpoint: Arc<str>,
 }
 

@@ -9,7 +9,7 @@
 //!
 //! A slow subscriber delays no other. Its queued events are merged into "these pods changed" and
 //! counted. When it reads again it receives the present state of those pods. So it may miss intermediate
-//! events, which is reported, and never the final state.
+//! events, which is reported, but never the final state.
 //!
 //! ```
 //! use std::time::Duration;
@@ -80,7 +80,7 @@ struct Queue {
 #[derive(Default)]
 struct Gap {
     conflated: u64,
-    /// Their pods, at most one more than are named.
+    /// The pods of these events, at most one more than are named.
     pods: BTreeSet<PodUid>,
 }
 
@@ -103,7 +103,8 @@ impl Shared {
     }
 }
 
-/// The reading end. The engine runs while there is one; dropping it ends the subscription.
+/// The reading end of a subscription. The engine runs while there is one; dropping it ends the
+/// subscription.
 pub struct Subscription {
     _lifeline: Lifeline,
     shared: Arc<Shared>,
@@ -114,7 +115,7 @@ pub struct Subscription {
     present: VecDeque<Arc<PodStatus>>,
     /// The remaining events of the pod that is being delivered.
     events: VecDeque<Event>,
-    /// What is delivered after these pods, and before the queue.
+    /// The records that are delivered after `present` and `events`, and before the queue.
     first: VecDeque<Record>,
 }
 
@@ -143,7 +144,8 @@ impl Subscribers {
         }
     }
 
-    /// Delivers a record to all subscribers. Returns the number of events that were merged for it.
+    /// Delivers a record to all subscribers. Returns the number of events that were merged to make
+    /// room for it.
     pub(crate) fn publish(&mut self, record: &Record) -> u64 {
         let mut conflated = 0;
         self.queues.retain(|queue| {
@@ -168,7 +170,7 @@ impl Drop for Subscribers {
 }
 
 impl Queue {
-    /// Adds a record, and returns the number of events that were merged for it.
+    /// Adds a record. Returns the number of events that were merged to make room for it.
     fn push(&mut self, record: Record) -> u64 {
         // Only the newest health counts: each report names everything that is stuck.
         if matches!(record, Record::Health(_)) {

@@ -1,4 +1,4 @@
-//! Events of the runtime's stream. An event is only a hint to inspect the pod of this id. Its other
+//! Events of the runtime's stream. An event is only a hint to inspect the pod of its id. Its other
 //! content is not used: events arrive late, twice, out of order and without a status.
 
 use std::pin::Pin;

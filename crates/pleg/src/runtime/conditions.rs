@@ -1,10 +1,10 @@
-//! The runtime's own conditions: the answer of `Status`.
+//! The runtime's own conditions: the answer to `Status`.
 
 use cri::v1;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// The answer of a verbose `Status`.
+/// The answer to a verbose `Status`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Conditions {

@@ -155,8 +155,8 @@ fn status_of(names: &Names, status: v1::ContainerStatus) -> ContainerStatus {
     }
 }
 
-/// An event without a sandbox status has only the id. An event with a text that is too long for an id or
-/// a name is ignored.
+/// Converts an event. An event without a sandbox status names no sandbox. An event with a text that is too
+/// long for an id or a name is ignored.
 pub(super) fn announced(event: v1::ContainerEventResponse) -> Option<Announced> {
     let is_removal = event.container_event_type() == v1::ContainerEventType::ContainerDeletedEvent;
     let status = event.pod_sandbox_status;

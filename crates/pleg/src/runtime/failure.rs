@@ -23,13 +23,13 @@ pub enum CallError {
     /// The runtime does not have this method.
     #[error("not implemented by the runtime: {0}")]
     Unimplemented(Arc<str>),
-    /// The answer exceeds the receive limit; holds a sentence with both sizes.
+    /// The answer exceeds the receive limit. Contains a sentence with both sizes.
     #[error("the answer is larger than the receive limit: {0}")]
     TooLarge(Arc<str>),
     /// The answer is not valid CRI.
     #[error("the response is malformed: {0}")]
     Malformed(Arc<str>),
-    /// The runtime refused; holds the gRPC code and the runtime's sentence.
+    /// The runtime refused the call. Contains the gRPC code and the runtime's sentence.
     #[error("the runtime answered {0}")]
     Refused(Arc<str>),
     /// The call is withheld: the connection was lost each time it was sent alone.
@@ -42,7 +42,7 @@ pub enum CallError {
 #[serde(rename_all = "camelCase")]
 #[error("{message}")]
 pub struct Unreachable {
-    /// What kind of failure it is.
+    /// The kind of the failure.
     pub cause: NoConnection,
     /// The cause in the system's words.
     pub message: Arc<str>,

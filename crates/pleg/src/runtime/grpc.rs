@@ -51,8 +51,7 @@ impl GrpcRuntime {
         Self::on(Client::new(endpoint, max_message_size))
     }
 
-    /// A runtime behind connections that `connect` makes, with this metadata (a name and a value) in each
-    /// call.
+    /// A runtime behind connections that `connect` makes. Each call has this metadata (a name and a value).
     pub fn via(
         connect: Connect,
         max_message_size: usize,
@@ -90,8 +89,8 @@ impl GrpcRuntime {
         Ok(answer.into())
     }
 
-    /// Sends a call whose request has no field that must be set, and drops the answer, to learn whether
-    /// the runtime answers it.
+    /// Sends a call with an empty request, and drops the answer, to learn whether the runtime answers it.
+    /// The method must not require any field.
     pub async fn answers(&self, rpc: Rpc) -> Result<(), CallError> {
         Ok(self.client.unary(self.api(), rpc, ()).await?)
     }

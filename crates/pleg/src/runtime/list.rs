@@ -49,8 +49,8 @@ impl<Row> List<Row> {
         self.set_way(Way::Whole);
     }
 
-    /// Reads an answer and compares it with the last one. A failed list keeps no rows, and the next one
-    /// decodes all of them.
+    /// Begins to read an answer, and takes the last rows to compare it with. If the list fails, no rows are
+    /// kept, and the next answer is decoded completely.
     pub(super) fn read(&self) -> Reading<Row> {
         std::mem::take(&mut *self.rows.lock().expect("no panic while it is held")).read()
     }
@@ -72,7 +72,7 @@ impl<Row> List<Row> {
         api: ApiVersion,
         mut each: impl FnMut(&[u8]) -> Result<(), Malformed>,
     ) -> Result<usize, CallError> {
-        // Without a filter all four requests are empty.
+        // Without a filter, the requests of all four methods are empty.
         let request = v1::ListContainersRequest::default;
         let way = *self.way.lock().expect("no panic while it is held");
         let too_large = if way == Way::Streamed {

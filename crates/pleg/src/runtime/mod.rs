@@ -47,7 +47,7 @@ pub use base::{About, OutstandingCall};
 pub use conditions::{Condition, Conditions};
 pub use failure::{CallError, NoConnection, Unreachable};
 
-/// The unary calls that this library sends, in display order. The only other one is the stream of events.
+/// The unary calls that this library sends, in display order. Its only other call is the stream of events.
 pub const CALLS: [Rpc; 5] = [
     Rpc::Version,
     Rpc::ListPodSandbox,
@@ -125,7 +125,7 @@ pub trait Runtime: Send + Sync + 'static {
     fn announcements(&self) -> impl Future<Output = Result<Announcements, CallError>> + Send;
 }
 
-/// The status, if it is of the requested id; any other status is an error.
+/// Returns the status if it is that of the requested id. Any other status is an error.
 pub fn of_the_requested<S: Status>(requested: &Id, status: S) -> Result<S, CallError> {
     let received = status.id();
     if received == requested {

@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
 
-/// How many texts are kept before unused ones are removed.
+/// At least this many texts are kept before unused ones are removed.
 const MIN_KEPT: usize = 1024;
 
 /// The interned texts.

@@ -12,7 +12,7 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub(super) struct Rows<Row> {
     all: Arc<[Arc<Row>]>,
-    /// The fingerprint of each.
+    /// The fingerprint of each row.
     fingerprints: Vec<u64>,
     /// The number of the last answer that contained each fingerprint.
     seen: HashMap<u64, u32, BuildHasherDefault<Fingerprinted>>,
@@ -70,7 +70,7 @@ impl<Row> Reading<Row> {
         }
     }
 
-    /// Ends the answer.
+    /// Ends the answer, and returns its rows.
     pub(super) fn end(self) -> Rows<Row> {
         let Self {
             mut rows,

@@ -87,7 +87,7 @@ async fn a_pod_that_was_not_observed_for_ten_seconds_is_reported_whatever_ends_i
                 .fault(Rpc::ContainerStatus, Some("p1/app.0"), broken());
             node.sim.exit("p1", "app", 1);
         }
-        // Each call for it crashes the runtime, which reconnects at once.
+        // Each call for this id crashes the runtime, which accepts connections again at once.
         let id = "p0/app.0";
         node.sim.fault(Rpc::ContainerStatus, Some(id), Fault::Hang);
         node.sim.exit("p0", "app", 1);
@@ -106,7 +106,8 @@ async fn a_pod_that_was_not_observed_for_ten_seconds_is_reported_whatever_ends_i
     }
 }
 
-/// A container of the only pod is replaced each time that this period has passed.
+/// Replaces the container of the only pod each time that `every` seconds have passed. Returns how
+/// many seconds ago, at most, the node was last seen.
 async fn keeps_replacing(node: &Node, every: f64, kept: usize, time: f64) -> f64 {
     let mut oldest: f64 = 0.0;
     for _ in 0..(time / every) as usize {
@@ -158,7 +159,7 @@ async fn the_first_pass_ends_although_the_only_pod_always_differs_from_its_list(
 }
 
 #[tokio::test(start_paused = true)]
-async fn beside_slow_lists_nothing_is_as_of_a_time_that_no_list_shows() {
+async fn beside_slow_lists_nothing_is_reported_as_of_a_time_that_no_list_reflects() {
     for (slow, hangs) in [(3.0, None), (6.0, None), (6.0, Some(48.0)), (12.0, None)] {
         let node = Node::watch_knowing_no_host(|sim| many(sim, 2, &["app"])).await;
         node.at(4.0).await;
@@ -247,7 +248,8 @@ async fn a_node_is_observed_although_one_list_is_slow_and_the_other_one_is_stuck
 async fn what_no_later_list_shows_is_not_reported_as_observed() {
     for (slow, period) in [(3.0, 3.75), (5.0, 6.25), (10.0, 12.5)] {
         for list in LISTS {
-            // Whatever happens meanwhile, and once lists are slow each time.
+            // The changes happen at various times, before and after lists are known to be slow each
+            // time.
             for part in 0..8 {
                 let case = format!("{list:?} {slow} s, part {part}");
                 let node = Node::watch_knowing_no_host(|sim| many(sim, 2, &["app"])).await;

@@ -135,7 +135,7 @@ async fn a_hundred_stuck_pods_delay_none_of_two_hundred_others() {
     for number in 100..130 {
         node.sim.exit(&format!("p{number}"), "app", 1);
         let died = node.elapsed();
-        // Each exit is at another time of the relist period.
+        // Each exit is at a different point in the relist period.
         node.pass(2.37).await;
         let id = format!("p{number}/app.0");
         let reported = node.deaths(&id);
@@ -161,7 +161,7 @@ async fn a_hundred_stuck_pods_delay_none_of_two_hundred_others() {
     }
 }
 
-/// A node on which these lists always take this many seconds.
+/// Asserts that a node on which these lists always take this many seconds reports this once.
 async fn assert_slow_lists_are_reported_once(slow: &[(Rpc, f64)]) {
     let node = Node::watch(|sim| many(sim, 50, &["one", "two"])).await;
     node.at(4.5).await;
@@ -426,7 +426,7 @@ fn used() -> Duration {
 }
 
 /// Four times as many pods take four times as long, and during that time four times as many lists arrive,
-/// each four times as long. With a judgement of all pods after each answer, it was ninety times as much.
+/// each four times as long. When all pods were judged after each answer, the cost was ninety times as high.
 #[tokio::test(start_paused = true)]
 async fn a_slow_first_relist_of_four_times_as_many_pods_costs_about_sixteen_times_as_much() {
     let mut took = Vec::new();

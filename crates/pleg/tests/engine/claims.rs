@@ -108,7 +108,8 @@ async fn a_pod_whose_call_is_answered_again_fails_until_its_inspection_succeeds(
     node.sim.exit("two", "app", 1);
     node.at(3.5).await;
     assert!(has_failing(&node.status().await, sandbox));
-    // The status of its sandbox is answered at once now, that of one container only after a while.
+    // The status of the pod's sandbox is answered at once now, that of one container only after a
+    // while.
     let slow = Fault::Slow(std::time::Duration::from_millis(900));
     node.sim
         .fault(Rpc::ContainerStatus, Some("two/side.0"), slow);
@@ -318,7 +319,7 @@ async fn no_call_is_blamed_while_the_whole_runtime_is_stopped() {
     }
 }
 
-/// As with SIGSTOP: the runtime continues, and its answers stay in the socket.
+/// As with SIGSTOP of this process: the runtime continues, and its answers stay in the socket.
 #[tokio::test(start_paused = true)]
 async fn a_pause_of_this_process_is_not_blamed_on_the_runtime() {
     let phases = (0..14).map(|phase| f64::from(phase) / 10.0);
@@ -340,7 +341,7 @@ async fn a_pause_of_this_process_is_not_blamed_on_the_runtime() {
     }
 }
 
-/// No culprit is reported.
+/// Asserts that no problem is reported for this many seconds.
 async fn assert_healthy(node: &Node, time: f64, case: &str) {
     node.sample(time, |at, status| {
         let message = &status.health.message;
@@ -528,7 +529,7 @@ async fn a_sweep_refuses_the_status_of_another_id_too() {
     let another = Fault::Malformed(Malformation::OfAnother);
     node.sim
         .fault(Rpc::ContainerStatus, Some("a/app.0"), another);
-    // The pod that is reported in place of `a`.
+    // The status of `b` is received in place of that of `a`.
     node.sim.exit("b", "app", 5);
     node.at(20.0).await;
     assert_eq!(node.deaths("b/app.0").len(), 1);
@@ -889,7 +890,7 @@ async fn a_status_that_is_not_found_for_a_moment_ends_no_listed_container() {
         (Rpc::PodSandboxStatus, "a.0"),
     ] {
         node.sim.fault(call, Some(id), missing.clone());
-        // The other container of the pod starts, which the stream announces.
+        // Another container of the pod starts, which the stream announces.
         let now = node.sim.now();
         node.sim.world().pod("a").create("late", now).start(now);
         node.pass(0.3).await;
@@ -958,7 +959,7 @@ async fn a_pod_that_the_last_pass_did_not_observe_is_unobserved_until_inspected_
             .fault(Rpc::ContainerStatus, Some(&calls(pod)), slow);
     }
     node.at(8.3).await;
-    // The stuck inspection ends, and has not requested the new container.
+    // The stuck inspection ends, without having requested the status of the new container.
     node.sim.lift(Rpc::PodSandboxStatus, Some("p1.0"));
     while !node.reported().contains("Started p1/new.0") {
         node.pass(0.05).await;

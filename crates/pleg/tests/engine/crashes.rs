@@ -78,8 +78,8 @@ async fn a_node_is_observed_although_one_call_crashes_the_runtime() {
     assert_eq!(node.status().await.failing.len(), 1);
 }
 
-/// How many seconds after the last of these restarts the last of 60 exits is reported. From then on each
-/// status takes `slow` seconds.
+/// How many seconds pass from the last of these restarts until the last of 60 exits is reported. After the
+/// last restart, each status call takes `slow` seconds.
 async fn last_of_sixty_exits(restarts: usize, slow: f64) -> f64 {
     let node = Node::watch(|sim| many(sim, 60, &["app"])).await;
     node.at(3.5).await;
@@ -137,7 +137,8 @@ async fn a_status_that_is_refused_beside_a_crash_is_not_its_cause() {
     assert!(crash.contains("is lost each time"), "{crash}");
 }
 
-/// All twelve pods have changed, and the status call of one container crashes the runtime.
+/// Asserts that all pods but one are observed within `limit` seconds if all twelve pods have
+/// changed and the status call of one container crashes the runtime.
 async fn assert_all_but_one_are_observed(slow: Fault, limit: f64) {
     let node = Node::watch(|sim| many(sim, 12, &["app"])).await;
     node.at(3.5).await;
@@ -195,7 +196,7 @@ async fn a_stuck_container_beside_one_that_crashes_the_runtime_is_not_blamed() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_container_that_is_stuck_at_each_restart_is_not_blamed_and_observed_once_it_answers() {
+async fn a_container_that_is_stuck_at_each_restart_is_not_blamed_and_is_observed_once_answered() {
     let node = Node::watch(pods).await;
     node.at(3.5).await;
     node.sim
@@ -236,7 +237,7 @@ async fn if_the_runtime_restarts_on_its_own_no_call_is_blamed() {
     }
 }
 
-/// The runtime restarts as often as systemd restarts a unit that ends each time.
+/// The runtime restarts as often as systemd restarts a unit that exits each time.
 #[tokio::test(start_paused = true)]
 async fn if_the_runtime_restarts_every_few_seconds_no_call_is_blamed_and_all_exits_are_reported() {
     for up in [0.9, 1.3, 2.3] {
@@ -376,7 +377,7 @@ async fn a_crashing_call_is_found_although_lists_are_answered() {
     assert_eq!(node.deaths("a/app.0").len(), 1);
 }
 
-/// The kubelet's call crashes the runtime once more at each of its own relists.
+/// The kubelet's call crashes the runtime once more at each of the kubelet's own relists.
 #[tokio::test(start_paused = true)]
 async fn a_crashing_call_is_found_beside_a_kubelet_that_sends_it_too() {
     let node = Node::watch(|sim| many(sim, 12, &["app"])).await;
@@ -427,7 +428,7 @@ async fn the_node_is_degraded_until_what_was_lost_is_answered() {
     assert!(crate::node::is_healthy(&node.status().await));
 }
 
-/// Its status is not needed: it is requested only to see whether the runtime answers.
+/// The status of a witness is not needed: it is requested only to see whether the runtime answers.
 #[tokio::test(start_paused = true)]
 async fn a_witness_that_crashes_the_runtime_is_not_sent_again() {
     let node = Node::watch(|sim| many(sim, 4, &["app"])).await;
@@ -525,13 +526,13 @@ async fn if_the_runtime_exits_every_few_seconds_no_call_is_blamed_and_exits_are_
     }
 }
 
-/// Requesting the list every second is of no use.
+/// If the lists crash the runtime, requesting them every second is of no use.
 #[tokio::test(start_paused = true)]
 async fn lists_and_version_that_crash_the_runtime_are_sent_less_often() {
     for call in [Rpc::ListContainers, Rpc::ListPodSandbox, Rpc::Version] {
         let node = Node::watch(pods).await;
         node.at(3.5).await;
-        // From then on its version is requested too.
+        // From then on the runtime's version is requested too.
         let crash = Fault::Crash(seconds(0.3));
         node.sim.fault(Rpc::ListContainers, None, crash.clone());
         node.at(5.5).await;

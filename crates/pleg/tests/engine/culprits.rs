@@ -20,7 +20,8 @@ fn age_of(sim: &Sim, rpc: Rpc) -> Option<f64> {
 
 #[tokio::test(start_paused = true)]
 async fn under_the_status_lock_the_culprit_is_reported_three_and_a_half_seconds_after_the_list() {
-    // The lock is taken at various times of the relist period, with and without the kernel's hints.
+    // The lock is taken at various points in the relist period, with and without the kernel's
+    // hints.
     for (pods, phase, kernel) in [
         (3, 0.1, false),
         (3, 0.9, true),
@@ -221,7 +222,7 @@ async fn if_all_calls_of_a_kind_are_slow_there_is_no_culprit() {
     }
 }
 
-/// A status that fails is no evidence, so the next witness is of another pod.
+/// A status that fails is no evidence, so the next witness is a call about another pod.
 #[tokio::test(start_paused = true)]
 async fn a_culprit_is_reported_soon_although_the_status_of_another_container_fails() {
     let node = Node::watch(|sim| many(sim, 4, &["app"])).await;

@@ -90,9 +90,8 @@ async fn an_unresponsive_runtime_makes_the_node_degraded_at_once_and_unhealthy_a
         "{reported}"
     );
     assert_eq!(node.sim.max_outstanding_per_id(), 1);
-    // A runtime that is down as a whole does not receive every call.
-    // Both lists, a heartbeat, eight calls of a sweep, and at least one call every ten seconds that may
-    // show that the runtime is back.
+    // A runtime that is unresponsive as a whole does not receive every call: both lists, a heartbeat, eight
+    // calls of a sweep, and one call about every ten seconds that may show that the runtime is back.
     let calls = node.status().await.in_flight.len();
     assert!(calls <= 11 + 22, "{calls}");
 

@@ -1,4 +1,5 @@
-//! What the kubelet's tests do not cover: ids that collide, restarts, and a clock that is set.
+//! What the kubelet's tests do not cover: ids that collide, restarts, and a wall clock that is
+//! changed.
 
 use std::collections::BTreeSet;
 

@@ -118,7 +118,7 @@ async fn an_unchanged_pod_is_not_inspected_without_a_request() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_requested_inspection_of_a_removed_pod_ends_with_it() {
+async fn a_requested_inspection_of_a_removed_pod_ends_with_the_pod() {
     let node = Node::watch(|sim| sim.run("a", &[])).await;
     node.at(0.5).await;
     node.reported();

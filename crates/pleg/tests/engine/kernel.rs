@@ -51,7 +51,7 @@ async fn an_exit_beside_a_stuck_call_of_the_same_pod_is_reported_at_once() {
 #[tokio::test(start_paused = true)]
 async fn an_earlier_exit_is_found_as_soon_as_the_pid_namespace_is_known() {
     let node = Node::watch_with_kernel(generic(), |sim| {
-        // The first that is requested.
+        // The first container whose PID is requested.
         sim.run("a", &["app"]);
         sim.run("b", &["app"]);
         sim.kill("a", "app");
@@ -83,7 +83,7 @@ async fn a_container_that_starts_later_is_watched_and_a_dead_one_is_not() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_runtime_that_never_notices_an_exit_is_not_called_forever() {
+async fn a_runtime_that_never_notices_an_exit_is_called_less_often() {
     let node = Node::watch_with_kernel(generic(), |sim| sim.run("a", &["app"])).await;
     node.at(0.5).await;
     node.reported();

@@ -1,4 +1,4 @@
-//! Nothing confirms a state that no call has observed: no later fact, no error that was noted
+//! Nothing confirms a state that no call has observed: no later fact, no error that was recorded
 //! meanwhile, and no id of a container that was removed long ago.
 
 use std::time::Duration;
@@ -18,7 +18,8 @@ fn victim() -> PodUid {
     "uid-victim".into()
 }
 
-/// A victim whose `side` hangs while it is inspected, and whose `app` dies after it answered.
+/// The status call of `side` hangs while the victim is inspected, and `app` dies after its own
+/// status call was answered. Returns the node, and when `app` died.
 async fn inspected_before_it_died() -> (Node, Instant) {
     let node = Node::watch(|sim| {
         sim.run("victim", &["app", "side", "third"]);
@@ -35,7 +36,7 @@ async fn inspected_before_it_died() -> (Node, Instant) {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_error_that_was_noted_meanwhile_does_not_make_an_old_inspection_newer() {
+async fn an_error_that_was_recorded_meanwhile_does_not_make_an_old_inspection_newer() {
     for lists_hang in [false, true] {
         let (node, died) = inspected_before_it_died().await;
         if lists_hang {
@@ -103,7 +104,7 @@ async fn a_pass_does_not_confirm_an_inspection_that_it_did_not_wait_for() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ids_that_were_removed_long_ago_observe_no_pod() {
+async fn a_sweep_of_ids_that_were_removed_long_ago_observes_no_pod() {
     for fault in [Fault::Hang, broken()] {
         let node = Node::watch_knowing_only(&["old-1", "old-2"], |sim| {
             many(sim, 5, &["app"]);
@@ -132,7 +133,7 @@ async fn a_pod_without_a_sandbox_is_reported_like_any_other() {
     node.at(8.4).await;
     node.sim.world().pod("p0").sandboxes.clear();
     node.pass(10.0).await;
-    // Each call for it crashes the runtime, which reconnects at once.
+    // Each call for this id crashes the runtime, which accepts connections again at once.
     let id = "p0/app.0";
     node.sim.fault(Rpc::ContainerStatus, Some(id), Fault::Hang);
     node.sim.exit("p0", "app", 1);
@@ -238,7 +239,7 @@ async fn the_answer_to_a_pid_call_does_not_observe_a_container() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn ids_that_only_the_host_knew_do_not_fail_once_it_does_not_know_them() {
+async fn ids_that_only_the_host_knew_do_not_fail_once_the_host_no_longer_knows_them() {
     let node = Node::watch(|sim| many(sim, 3, &["app"])).await;
     node.at(8.4).await;
     node.sim.fault(Rpc::ListContainers, None, Fault::Hang);
@@ -369,7 +370,7 @@ async fn a_reader_that_started_a_container_is_never_answered_without_it() {
             false => Node::watch_with(config, prepare).await,
         };
         node.at(8.1).await;
-        // The stream, if there is one, loses that it was created and started.
+        // The stream, if there is one, loses the events that `new` was created and started.
         node.sim.set_stream_fault(StreamFault::Silent);
         let now = node.sim.now();
         node.sim.world().pod("victim").create("new", now).start(now);
@@ -377,7 +378,7 @@ async fn a_reader_that_started_a_container_is_never_answered_without_it() {
         node.sim.lift_stream_faults();
         let started = Instant::now();
         node.pass(0.01).await;
-        // The kernel or the stream reports it, and an inspection of the known ids follows.
+        // The kernel or the stream reports this exit, and an inspection of the known ids follows.
         node.sim.exit("victim", "app", 1);
         let uid = victim();
         let newer = node.pleg.cache().newer_than(&uid, started);
@@ -391,7 +392,7 @@ async fn a_reader_that_started_a_container_is_never_answered_without_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_answer_shows_that_it_is_incomplete_while_containers_cannot_be_listed() {
+async fn an_entry_shows_that_it_is_incomplete_while_containers_cannot_be_listed() {
     let node = Node::watch_knowing_no_host(|sim| {
         sim.run("victim", &["app"]);
         many(sim, 3, &["app"]);
@@ -445,7 +446,7 @@ async fn a_status_without_a_listed_part_is_incomplete_and_is_not_returned() {
                     true => Node::watch_with_kernel(generic(), prepare).await,
                     false => Node::watch(prepare).await,
                 };
-                // The lists of 9.0 show the exit, or the kernel shortly after them.
+                // The lists of 9.0 show the exit, or the kernel reports it shortly after them.
                 node.at(if kernel { 9.05 } else { 8.95 }).await;
                 node.sim.fault(call, Some(id), not_found());
                 node.sim.exit("victim", "side", 1);
@@ -472,7 +473,7 @@ async fn a_status_without_a_listed_part_is_incomplete_and_is_not_returned() {
                 let side = state_of(&entry, "side");
                 assert_eq!(side, Some(ContainerState::Exited), "{case}");
                 assert!(entry.complete_as_of > Some(exited), "{case}");
-                // No event of it is reported.
+                // The part that was not found causes no event.
                 assert_eq!(node.deaths("victim/side.0").len(), 1, "{case}");
                 assert_eq!(node.deaths("victim/app.0").len(), 0, "{case}");
                 assert_eq!(node.deaths("victim.0").len(), 0, "{case}");
@@ -490,7 +491,7 @@ async fn a_pod_is_complete_again_with_the_first_list_that_confirms_a_removal() {
     .await;
     node.at(8.95).await;
     node.reported();
-    // The lists of 9.0 are the last ones that show it.
+    // The lists of 9.0 are the last ones that show `app`.
     let slow = Fault::Slow(seconds(0.1));
     node.sim
         .fault(Rpc::ContainerStatus, Some("victim/app.0"), slow);
@@ -562,7 +563,7 @@ async fn a_pod_with_a_stuck_status_has_an_error_during_sweeps() {
         Some(InspectError::Overdue { .. })
     ));
     assert_eq!(error("uid-db"), None);
-    // A list shows that nothing about it has changed.
+    // A list shows that nothing about the pod has changed.
     node.sim.lift(Rpc::ListContainers, None);
     node.at(15.0).await;
     let web = node.pleg.cache().get(&"uid-web".into());

@@ -12,7 +12,8 @@ use pleg::runtime::{Announced, AnnouncedSandbox, Rpc};
 use sim::{Fault, Outstanding, Sim, StreamFault};
 use tokio::time::Instant;
 
-/// A node whose runtime may be odd, with the directory of a container that was removed long ago.
+/// A node whose runtime may be odd, and whose host still has the directory of a container that was
+/// removed long ago.
 async fn watch_odd(config: Config, prepare: impl FnOnce(&Sim, &Odd)) -> (Node, Odd) {
     let sim = Sim::new();
     let odd = Odd::new(sim.clone());
@@ -21,7 +22,8 @@ async fn watch_odd(config: Config, prepare: impl FnOnce(&Sim, &Odd)) -> (Node, O
     (node, odd)
 }
 
-/// A node whose runtime answers with the state at the time of the request, with a victim of `app` and `side`.
+/// A node whose runtime answers with the state at the time of the request. Its pod `victim` has the
+/// containers `app` and `side`.
 async fn watch_the_past() -> (Node, Odd) {
     let prepare = |sim: &Sim, odd: &Odd| {
         many(sim, 5, &["app"]);
@@ -46,7 +48,7 @@ async fn no_container_dies_because_it_is_not_found_once_however_many_are_not() {
 
 #[tokio::test(start_paused = true)]
 async fn a_late_answer_does_not_add_a_pod_that_lists_show_as_removed() {
-    // Once by the status of its sandbox, and once by an id that the host knew.
+    // The delayed answer is the status of the pod's sandbox, or that of an id that the host knew.
     for by_sandbox in [true, false] {
         let (node, odd) = watch_the_past().await;
         odd.oddities().fills_sandboxes = by_sandbox;
@@ -85,7 +87,8 @@ async fn a_runtime_that_refuses_connections_while_a_call_is_stuck_receives_no_wi
         node.at(8.4).await;
         node.sim.fault(call, Some(id), Fault::Hang);
         node.sim.exit("victim", "side", 1);
-        // Its inspection has been stuck since 9 s; a runtime that stops gracefully waits for the call.
+        // The victim's inspection has been stuck since 9 s; a runtime that stops gracefully waits for the
+        // call.
         node.at(9.8).await;
         odd.oddities().refuses = true;
         node.pass(30.0).await;
@@ -94,7 +97,7 @@ async fn a_runtime_that_refuses_connections_while_a_call_is_stuck_receives_no_wi
     }
 }
 
-/// An event names a pod that does not exist.
+/// Sends an event that names a pod that does not exist.
 fn announce_ghost(sim: &Sim, number: usize) {
     let name = format!("ghost-{number}");
     let id = Id::from(name.as_str());
@@ -297,7 +300,7 @@ async fn a_stuck_call_that_is_answered_at_last_confirms_nothing_newer() {
     assert_eq!(crate::node::named(&node.status().await.stuck).len(), 1);
     node.sim.exit("victim", "app", 1);
     let ended = Instant::now();
-    // The sweep that begins now still waits for this list when the other one has been answered.
+    // The next sweep still waits for the status of `p0/app.0` when the stuck call is answered.
     let slow = Fault::Slow(seconds(0.5));
     node.sim.fault(Rpc::ContainerStatus, Some("p0/app.0"), slow);
     node.at(17.3).await;
@@ -366,7 +369,7 @@ async fn an_answer_from_before_a_delayed_list_adds_no_removed_pod() {
     };
     let (node, odd) = watch_odd(generic(), prepare).await;
     node.at(3.5).await;
-    // The lists are stuck, and so are the calls of a sweep: their answers will be of the past.
+    // The lists are stuck, and so are the calls of a sweep: their answers will show the past.
     node.sim.stop();
     node.at(6.0).await;
     odd.oddities().shows_the_past = true;
@@ -390,7 +393,7 @@ async fn an_answer_from_before_a_delayed_list_adds_no_removed_pod() {
     assert!(!reported.contains("Started"), "{reported}");
 }
 
-/// The pod `c` as it is created again under its UID.
+/// Creates the pod `c` again, under its UID.
 fn make_anew(sim: &Sim) {
     let now = sim.now();
     let mut world = sim.world();

@@ -15,7 +15,7 @@ fn pods(sim: &Sim) {
     sim.run("db", &["main"]);
 }
 
-/// Nodes that are observed by all that the runtime offers, with and without the kernel's hints.
+/// A node that is observed by all that the runtime offers, with or without the kernel's hints.
 async fn watched(manner: Manner, kernel: bool) -> Node {
     let prepare = move |sim: &Sim| {
         sim.behave_as(manner);

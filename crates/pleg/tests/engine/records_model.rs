@@ -15,14 +15,14 @@ use pleg::records::{Commit, Hint, NamedId, Records, Step, Ticket};
 use proptest::prelude::*;
 use tokio::time::Instant;
 
-/// Per pod the states of its containers; a pod that is not in it does not exist.
+/// The states of each pod's containers. A pod that is not in the map does not exist.
 type World = BTreeMap<u8, BTreeMap<u8, ContainerState>>;
 
 #[derive(Clone, Debug)]
 enum Move {
     /// The runtime lists this.
     List(World),
-    /// It lists as before.
+    /// The runtime lists the same as before.
     ListAgain,
     /// Inspections of the pods that differ begin.
     Plan,
@@ -30,7 +30,7 @@ enum Move {
     End { well: bool },
     /// A caller requests an inspection of a pod.
     Reinspect(u8),
-    /// The runtime changes to this, and no list shows it.
+    /// The runtime's state changes to this, and no list shows the change.
     Change(World),
     /// A hint about a pod, known or not, and about one of its containers arrives.
     Hint(u8, u8),
@@ -89,7 +89,7 @@ fn uid(pod: u8) -> PodUid {
     format!("{pod}").into()
 }
 
-/// What follows from what was reported about each id.
+/// What a consumer concludes about each id from what was reported.
 #[derive(Default)]
 struct Consumer {
     running: BTreeMap<Id, bool>,
@@ -233,7 +233,7 @@ impl Run {
         self.records.hint(&pod, hint);
     }
 
-    /// No more changes and no more failures.
+    /// Inspects until nothing differs, without further changes and failures.
     fn settle(&mut self) {
         while !(self.inspections.is_empty() && self.records.unsettled().is_empty()) {
             self.plan();

@@ -101,7 +101,7 @@ async fn a_pod_that_is_no_longer_listed_is_reported_to_its_end_and_leaves_the_ca
 }
 
 #[tokio::test(start_paused = true)]
-async fn sandboxes_follow_the_same_table() {
+async fn sandboxes_are_reported_like_containers() {
     let node = Node::watch(|sim| sim.run("a", &[])).await;
     node.at(0.5).await;
     node.reported();

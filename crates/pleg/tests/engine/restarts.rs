@@ -1,5 +1,5 @@
 //! Recoveries: a container returns under its id, lists are answered in time after they were too large or
-//! late, and a stopped runtime continues. Each case is also tested beside a proven stream, whose lists are
+//! slow, and a stopped runtime continues. Each case is also tested beside a proven stream, whose lists are
 //! thirty seconds apart.
 
 use std::time::Duration;
@@ -78,7 +78,8 @@ async fn a_list_that_is_too_large_is_rarely_requested_however_slow_statuses_are(
     }
 }
 
-/// For how many seconds of five minutes each reason is reported.
+/// For how many seconds of five minutes this reason is reported, and for how many `Version` is
+/// reported as stuck, if every call takes `slow` seconds.
 async fn reported_while_slow(slow: f64, reason: Reason) -> (f64, f64) {
     let node = Node::watch(|sim| many(sim, 6, &["app"])).await;
     node.at(5.0).await;
@@ -163,7 +164,7 @@ async fn lists_that_were_late_once_are_not_reported_as_slow_for_a_streams_period
 }
 
 #[tokio::test(start_paused = true)]
-async fn after_a_sweep_that_lists_do_not_cover_the_next_ones_do_not_wait_for_their_period() {
+async fn if_lists_do_not_cover_a_sweep_the_next_lists_do_not_wait_for_their_period() {
     let node = proven(12).await;
     let status = node.status().await;
     assert_eq!(status.relist.period_seconds, 30.0, "the stream is proven");

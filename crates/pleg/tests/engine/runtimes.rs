@@ -1,4 +1,4 @@
-//! What CRI-O and cri-dockerd were seen to do.
+//! What CRI-O and cri-dockerd were observed to do.
 
 use crate::node::{Node, generic, seconds};
 use pleg::model::id::Id;
@@ -89,7 +89,8 @@ async fn a_runtime_that_never_notices_an_exit_is_not_healthy() {
     assert_eq!(node.status().await.health.state, HealthState::Healthy);
 }
 
-/// By lists, with the kernel's hints, with the stream, with both.
+/// The ways to observe a node: by lists alone, with the kernel's hints, with the stream, and with
+/// both.
 const WAYS: [(Mode, bool); 4] = [
     (Mode::Generic, false),
     (Mode::Generic, true),
@@ -108,7 +109,8 @@ async fn watched((mode, kernel): (Mode, bool), prepare: impl FnOnce(&Sim)) -> No
     }
 }
 
-/// Its list contradicts its status, which shows an exit, whatever causes the inspection.
+/// Asserts that an exit that only the status shows, in contradiction to the list, is reported once,
+/// whatever causes the inspection.
 async fn disagreement(way: (Mode, bool), listed: ContainerState) {
     let case = format!("{way:?}, listed as {listed:?}");
     let node = watched(way, two_pods).await;
@@ -252,7 +254,8 @@ async fn alternating_failures_of_two_kinds_are_not_reported_each_time() {
 
 #[tokio::test(start_paused = true)]
 async fn an_exit_beside_a_slow_container_is_reported_as_soon_as_it_is_known() {
-    // A stopped conmon makes the status of its container slow, or that of its sandbox.
+    // A stopped conmon makes the status of its container slow, and sometimes that of the sandbox
+    // too.
     let slow_ones = [
         &[(Rpc::ContainerStatus, "a/side.0")][..],
         &[

@@ -9,7 +9,7 @@ use pleg::{Config, Mode};
 use sim::{Fault, Serving, Sim, StreamFault};
 use tokio::time::Instant;
 
-/// Ten pods with a container each, of which this many are restarted: two changes each.
+/// Ten pods with a container each. The restart of a container is two changes.
 fn ten(sim: &Sim) {
     for pod in 0..10 {
         sim.run(&format!("p{pod}"), &["app"]);

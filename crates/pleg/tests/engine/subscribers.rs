@@ -168,7 +168,7 @@ async fn a_subscriber_that_begins_between_two_lists_receives_the_next_changes_on
     let side = Some("victim/side.0");
     node.sim.fault(Rpc::ContainerStatus, side, slow);
     node.at(9.05).await;
-    // Its status shows the exit now, and so does the next list.
+    // The inspection that is in progress shows this, and so does the next list.
     let now = node.sim.now();
     {
         let mut world = node.sim.world();

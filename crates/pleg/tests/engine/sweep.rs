@@ -232,7 +232,8 @@ async fn an_engine_that_starts_during_the_fault_without_ids_observes_nothing() {
     }
 }
 
-/// A list that is answered after twenty seconds shows pods that were not requested until then.
+/// A list that is answered after twenty seconds shows pods whose statuses were not requested until
+/// then.
 #[tokio::test(start_paused = true)]
 async fn after_a_list_that_was_stuck_from_the_start_all_pods_are_observed_at_once_and_none_fails() {
     for pods in [30, 300] {
@@ -516,7 +517,8 @@ async fn a_list_that_is_answered_again_beside_a_slow_one_is_not_unavailable() {
     }
 }
 
-/// The sweep requests it while it is removed, and is answered only once that is known.
+/// The sweep requests the status of the container while the container is removed, and is answered
+/// only once the removal is known.
 #[tokio::test(start_paused = true)]
 async fn a_pod_whose_container_was_removed_beside_a_sweep_is_inspected() {
     for list in [
@@ -546,7 +548,7 @@ async fn a_pod_whose_container_was_removed_beside_a_sweep_is_inspected() {
     }
 }
 
-/// In each relist the list of sandboxes fails, and the list of containers is late.
+/// In each relist the list of sandboxes fails, and the list of containers is slow.
 #[tokio::test(start_paused = true)]
 async fn a_list_is_applied_although_the_other_one_has_failed() {
     let node = Node::watch(three_pods).await;
@@ -590,7 +592,7 @@ async fn a_runtime_that_does_not_serve_cri_is_not_reported_as_swept() {
     );
 }
 
-/// In each relist the list of sandboxes fails first, and the list of containers is late.
+/// In each relist the list of sandboxes fails first, and the list of containers is slow.
 #[tokio::test(start_paused = true)]
 async fn the_error_of_a_list_that_was_answered_since_is_reported_for_no_other_list() {
     let node = Node::watch(three_pods).await;
@@ -696,7 +698,7 @@ async fn failing_status_calls_do_not_delay_a_sweep() {
     assert!(reported.contains("Died well/app.0 with 3"), "{reported}");
 }
 
-/// A list that fails for a moment beside a stuck list is requested again.
+/// Asserts that a list that fails for a moment beside a stuck list is requested again.
 async fn a_list_fails_once_beside_a_hanging_one(hangs: Rpc, fails: Rpc) {
     let node = Node::watch_knowing_no_host(three_pods).await;
     node.at(5.5).await;
@@ -781,7 +783,7 @@ async fn a_container_that_is_not_found_once_beside_a_stuck_list_is_not_dead() {
     node.pass(10.0).await;
     let reported = node.reported();
     assert!(!reported.contains("a/app.0"), "{reported}");
-    // A container that is not found again and again is removed.
+    // A container that is repeatedly not found is removed.
     node.sim.fault(Rpc::ContainerStatus, id, not_found());
     node.pass(5.0).await;
     let reported = node.reported();
@@ -854,8 +856,9 @@ async fn a_list_that_failed_and_is_then_stuck_beside_the_other_delays_no_sweep()
     }
 }
 
-/// The call for the pid of `locked` is sent 0.9 s after the start, and is not answered. Other statuses
-/// have taken as long, so the call becomes suspect late. Containers cannot be listed meanwhile.
+/// A node on which the PID call for `locked` is sent 0.9 s after the start, and is not answered. Other
+/// status calls have taken as long, so this call becomes suspect late. Meanwhile, containers cannot be
+/// listed.
 async fn node_with_outstanding_pid_call(list: Fault) -> Node {
     let node = Node::watch_with_kernel(generic(), |sim| {
         pods(sim);

@@ -222,7 +222,7 @@ async fn a_healthy_node_has_no_dead_container_that_is_not_found() {
     );
 }
 
-/// A new pod is unobserved while only its sandbox was observed and the status call of its container is
+/// A new pod is unobserved while only its sandbox has been observed and the status call of its container is
 /// outstanding.
 #[tokio::test(start_paused = true)]
 async fn a_node_is_not_synced_while_the_status_of_every_container_is_stuck() {
@@ -386,7 +386,7 @@ async fn a_removed_pod_does_not_fail_while_a_list_is_stuck() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_slow_runtime_an_hour_ago_delays_no_report() {
+async fn a_runtime_that_was_slow_an_hour_ago_delays_no_report() {
     for slow in [0.9, 4.5] {
         for lock in [false, true] {
             let node = Node::watch(|sim| many(sim, 5, &["app"])).await;
@@ -525,7 +525,7 @@ async fn a_runtime_becomes_unresponsive_although_both_lists_were_too_large() {
     let is_unresponsive = |status: &StatusReport| status.health.reason == Reason::RuntimeSilent;
     let after = node.wait(60.0, is_unresponsive).await.unwrap();
     assert!(after < 6.0, "{after} s");
-    // A list that is too large is rarely requested, also once it is answered again.
+    // A list that was too large is rarely requested, even after the runtime answers again.
     node.sim.resume();
     node.pass(5.0).await;
     let lists = node.sim.calls_made(Rpc::ListContainers);
@@ -623,7 +623,7 @@ async fn what_a_stuck_list_hides_stays_unseen_until_it_is_answered_however_often
     }
 }
 
-/// CRI-O looks for 3.7 s for the exit file of a container whose conmon is gone, before each answer.
+/// Before each answer, CRI-O looks for 3.7 s for the exit file of a container whose conmon is gone.
 #[tokio::test(start_paused = true)]
 async fn a_status_that_is_slow_each_time_does_not_make_health_flap() {
     let node = Node::watch(pods).await;

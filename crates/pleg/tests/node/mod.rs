@@ -25,7 +25,7 @@ use sim::{Fault, Sim};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, advance, sleep, sleep_until, timeout};
 
-/// Both calls for the status of an id.
+/// The calls that request the status of an id: of a container, and of a sandbox.
 pub const STATUSES: [Rpc; 2] = [Rpc::ContainerStatus, Rpc::PodSandboxStatus];
 
 /// Both lists.
@@ -36,12 +36,12 @@ pub fn is_healthy(status: &StatusReport) -> bool {
     status.health.state == HealthState::Healthy
 }
 
-/// A call that fails with an error that is no evidence.
+/// A fault: the call fails with an error that is no evidence.
 pub fn broken() -> Fault {
     Fault::Fail(CallError::Refused("Unknown: broken".into()))
 }
 
-/// The error of a list that is larger than the receive limit.
+/// A fault: the list is larger than the receive limit.
 pub fn too_large() -> Fault {
     Fault::Fail(CallError::TooLarge("by far".into()))
 }
@@ -88,7 +88,7 @@ pub struct Counter {
     pub seen: Mutex<Vec<WallTime>>,
     /// How many relists ended.
     pub relists: Mutex<usize>,
-    /// How long the step takes in which a call ends.
+    /// How long each step takes in which a call ends.
     turn: Mutex<Duration>,
 }
 
@@ -124,7 +124,7 @@ impl Observer for Counter {
     }
 }
 
-/// By lists alone.
+/// The configuration for observing by lists alone.
 pub fn generic() -> Config {
     Config {
         mode: Mode::Generic,
@@ -157,7 +157,8 @@ impl Node {
         Self::begin(Sim::new(), None, ids, config, prepare).await
     }
 
-    /// Every call for this id crashes the runtime, which reconnects at once, until this is aborted.
+    /// Restarts the runtime during every call for this id, as if the call had crashed it, until the
+    /// returned task is aborted. The runtime accepts connections again after 0.1 s.
     pub fn restarts_when_asked_for(&self, id: &'static str) -> JoinHandle<()> {
         let sim = self.sim.clone();
         tokio::spawn(async move {
@@ -362,7 +363,7 @@ impl Node {
         }
     }
 
-    /// What was reported since the last call, one line each.
+    /// What was reported since the last call, one line for each record.
     #[track_caller]
     pub fn reported(&self) -> String {
         let trace = self.trace.lock().unwrap();

@@ -21,14 +21,14 @@ const REFUSED_AFTER: Duration = Duration::from_millis(1);
 /// More calls than this at one moment show that a loop does not end.
 const MOST_AT_ONCE: usize = 2_000;
 
-/// Its oddities.
+/// The oddities of a runtime.
 #[derive(Default)]
 pub struct Oddities {
-    /// Answers show the state at the time of the request.
+    /// Whether answers show the state at the time of the request.
     pub shows_the_past: bool,
-    /// A sandbox's status includes its containers at that time.
+    /// Whether the status of a sandbox in such an answer includes its containers.
     pub fills_sandboxes: bool,
-    /// No new call gets a connection; outstanding calls continue.
+    /// Whether no new call gets a connection. Outstanding calls continue.
     pub refuses: bool,
     /// How many calls were refused a connection.
     pub refused: usize,
@@ -36,25 +36,25 @@ pub struct Oddities {
     pub not_found_once: BTreeSet<Id>,
     /// The statuses of these containers have labels of another pod.
     pub mislabelled: BTreeMap<Id, PodRef>,
-    /// These fail when they are found.
+    /// The statuses of these ids fail when they are found.
     pub broken: BTreeSet<Id>,
-    /// Statuses of containers fail, after this time.
+    /// How long the statuses of containers take before they fail; `None` if they do not fail.
     pub containers_fail_after: Option<Duration>,
     /// How answers are delayed.
     pub journey: Option<Journey>,
     /// When the last call was made, and how many were made at that moment.
     last: Option<(Instant, usize)>,
-    /// Too many calls were made at one moment: a loop that would not have ended.
+    /// Whether too many calls were made at one moment: a loop that would not have ended.
     is_endless: bool,
 }
 
 /// How answers are delayed, each differently.
 pub struct Journey {
-    /// The share that shows the state at the time of the request.
+    /// The share of answers that show the state at the time of the request.
     pub past: f64,
     /// The longest delay, in seconds.
     pub longest: f64,
-    /// The share of errors, and the share that is lost with its connection.
+    /// The share of answers that are errors. `lost` is the share that is lost with the connection.
     pub fails: f64,
     pub lost: f64,
     pub random: fastrand::Rng,
@@ -83,7 +83,7 @@ impl Odd {
         assert!(!self.oddities().is_endless, "calls follow without a pause");
     }
 
-    /// Notes a call. Returns whether there are too many at this moment.
+    /// Counts a call. Returns whether there were too many at this moment.
     fn count_call(&self) -> bool {
         let (now, mut oddities) = (Instant::now(), self.oddities());
         let before = oddities.last.filter(|(at, _)| *at == now);
@@ -95,7 +95,7 @@ impl Odd {
 
     async fn connect(&self) -> Result<(), CallError> {
         if self.count_call() {
-            // Only time ends the loop, so that the world can end.
+            // A pause ends the moment, so that the world can end although the loop does not.
             sleep(REFUSED_AFTER).await;
         }
         if !self.oddities().refuses {
@@ -124,7 +124,8 @@ impl Odd {
         }
     }
 
-    /// The node as it is now, if answers show the state at the time of the request.
+    /// A copy of the node as it is now, if the answer is to show the state at the time of the
+    /// request.
     fn past(&self) -> Option<Sim> {
         let shows_the_past = match &mut self.oddities() {
             oddities if oddities.shows_the_past => true,
@@ -156,7 +157,7 @@ impl Odd {
     }
 }
 
-/// The past answer that takes the place of a present one.
+/// The past answer in place of the present one, unless the present one is an error other than `NotFound`.
 async fn or_past<T>(
     now: Result<T, CallError>,
     past: Option<impl Future<Output = Result<T, CallError>>>,

@@ -14,7 +14,8 @@
 //! - Healthy means that each pod is cached in a state that it has had since it was last seen, or
 //!   fails for a moment.
 //!
-//! `PLEG_WORLDS=100000` tries more; a failure prints its seed, and `PLEG_SEED=n` replays it.
+//! `PLEG_WORLDS=100000` tries this many fresh seeds; a failure prints its seed, and `PLEG_SEED=n`
+//! replays it.
 
 #![allow(
     clippy::print_stderr,
@@ -54,7 +55,7 @@ const WORLDS: u64 = 6_000;
 /// The number of worlds in which answers are delayed for long, and get lost.
 const ODD_WORLDS: u64 = 2_000;
 
-/// The seeds of such worlds that have failed before.
+/// The seeds of odd worlds that have failed before.
 const ODD_BEFORE: [u64; 22] = [
     3_717,
     6_575,
@@ -110,7 +111,8 @@ const WRONG_BEFORE: [u64; 23] = [
 /// A pod without faults of its own, whose deaths must never wait.
 const BYSTANDER: &str = "bystander";
 
-/// Overdue list, a period, a sweep of a small node, an inspection of slow calls.
+/// How long the bystander's death may remain unreported: until a list is overdue, a period, a sweep
+/// of a small node, and an inspection with slow calls.
 const LONGEST_WAIT: f64 = 2.0 + 1.0 + 1.0 + 1.5;
 
 /// How long lists wait for a `Version` that is stuck after a restart.
@@ -119,16 +121,17 @@ const VERSION_IS_WAITED_FOR: f64 = 2.0;
 /// The ceiling of the relist period.
 const LONGEST_PERIOD: f64 = 30.0;
 
-/// A call that has not been answered for this long makes Degraded.
+/// A call that has not been answered for this long makes the node Degraded.
 const DEGRADED_AFTER: Duration = Duration::from_millis(4050);
 
-/// No call is reported as stuck that is outstanding for less.
+/// A call that has been outstanding for less than this is not reported as stuck.
 const SUSPECT_AFTER: Duration = Duration::from_millis(990);
 
-/// How long an inspection may fail before the node is Degraded, with a pass to find it.
+/// How long an inspection may fail before the node is Degraded, including the pass that finds this.
 const FAILS_FOR_A_MOMENT: Duration = Duration::from_millis(12_500);
 
-/// How many calls may be outstanding beside those that are known to be stuck, and in all.
+/// How many calls may be outstanding beside those that are known to be stuck. `MAX_OUTSTANDING` is
+/// the limit of all calls.
 const WINDOW: usize = 64;
 const MAX_OUTSTANDING: usize = 256;
 
@@ -148,7 +151,7 @@ const KNOWN_TO_BE_BACK: Duration = Duration::from_millis(12_050);
 /// The resolution of the clock.
 const TICK: Duration = Duration::from_millis(1);
 
-/// How long a culprit may be reported after the whole runtime has stopped: until that is known.
+/// How long a culprit may be reported after the whole runtime has stopped: until the stop is known.
 const KNOWN_FOR: std::time::Duration = std::time::Duration::from_secs(6);
 
 /// The pods that have an error in the cache.
@@ -159,15 +162,16 @@ fn failing(node: &Node) -> BTreeSet<PodUid> {
 }
 
 #[test]
-fn what_is_always_true_is_true_in_random_worlds() {
+fn the_invariants_hold_in_random_worlds() {
     live_each(&WRONG_BEFORE, WORLDS, |seed| async move {
         World::new(seed).live().await
     });
 }
 
-/// Slow and stuck calls cannot be distinguished there, and none is reported in time.
+/// In these worlds, slow and stuck calls cannot be distinguished, so it is not checked that stuck
+/// calls are reported in time.
 #[test]
-fn what_is_claimed_is_true_although_each_answer_takes_its_time_or_is_lost() {
+fn reports_are_true_although_answers_are_delayed_and_lost() {
     live_each(&ODD_BEFORE, ODD_WORLDS, |seed| async move {
         let mut world = World::new(seed);
         let sim = Sim::new();
@@ -178,18 +182,18 @@ fn what_is_claimed_is_true_although_each_answer_takes_its_time_or_is_lost() {
 
 struct World {
     rng: Rng,
-    /// What its answers are like, if they are odd.
+    /// The runtime with odd answers, if this is an odd world.
     odd: Option<Odd>,
     began: Instant,
     replayed: bool,
     pods: Vec<String>,
     born: usize,
-    /// Until when the whole runtime is stopped.
+    /// When the stopped or restarting runtime continues; `None` if it runs.
     stopped: Option<Instant>,
-    /// Until when it was last unreachable.
+    /// When the runtime became reachable again after the last restart, or will.
     away: Option<Instant>,
     past: Past,
-    /// The containers with a fault of their own when the runtime was last responsive, and when that was.
+    /// The calls that were delayed by a fault of their own id, and when this was last so.
     held: BTreeMap<(Rpc, Option<Id>), Instant>,
     /// Containers whose process is dead, which the runtime does not know.
     killed: Vec<Id>,
@@ -197,14 +201,15 @@ struct World {
     mutes: bool,
     /// Whether `Version` is stuck from the start, until all faults are lifted, and after each restart.
     hides_version: bool,
-    /// Whether the runtime is restarted where it is stopped in other worlds.
+    /// Whether the runtime is restarted in the cases in which it is stopped in other worlds.
     restarts: bool,
     kernel: bool,
-    /// Where the kernel reports births: when it ceases to, and what it loses.
+    /// Decides when the kernel ceases to report births, and what it loses; `None` if it never
+    /// reports births.
     births: Option<Rng>,
     /// The reported time of the last observation.
     last_seen: Option<WallTime>,
-    /// Since when the reason blames a container while no culprit is reported.
+    /// When the reason began to blame a container while no culprit is reported.
     without_culprit: Option<Instant>,
     /// When the bystander's present container died, and which it was.
     bystander: Option<(Instant, Id)>,
@@ -218,7 +223,8 @@ impl World {
             hides_version: seed.is_multiple_of(4),
             restarts: seed.is_multiple_of(5),
             kernel: rng.bool(),
-            // The worlds are as they were before there were births.
+            // A generator of its own, so that the worlds of known seeds are the same as without
+            // births.
             births: (!seed.is_multiple_of(3)).then(|| Rng::with_seed(!seed)),
             held: BTreeMap::new(),
             killed: Vec::new(),
@@ -323,7 +329,7 @@ impl World {
         sleep_until(until).await;
     }
 
-    /// In an odd world, the runtime may behave like another one.
+    /// In some odd worlds, the runtime imitates another one.
     fn begin_odd(&mut self, sim: &Sim) {
         let Some(odd) = &self.odd else {
             return;
@@ -360,7 +366,7 @@ impl World {
         odd.oddities().journey = Some(journey);
     }
 
-    /// The runtime notices the exits that it has missed.
+    /// Lets the runtime notice the exits that it has missed.
     fn learn_of_the_dead(&mut self, sim: &Sim) {
         let now = sim.now();
         let mut world = sim.world();
@@ -389,7 +395,7 @@ impl World {
         self.pods.push(name);
     }
 
-    /// Notes what happened, for the replay of a seed.
+    /// Prints what happened, if a seed is replayed.
     fn note(&self, what: std::fmt::Arguments<'_>) {
         if self.replayed {
             eprintln!("{:.3} {what}", self.began.elapsed().as_secs_f64());
@@ -507,7 +513,8 @@ impl World {
         self.goes_on();
     }
 
-    /// What could not be observed while the runtime was stopped counts from now.
+    /// Records that the runtime continues. What could not be observed while it was stopped counts
+    /// from now.
     fn goes_on(&mut self) {
         if self.stopped.take().is_some()
             && let Some((died, _)) = &mut self.bystander
@@ -516,7 +523,7 @@ impl World {
         }
     }
 
-    /// The statuses of half of the pods get stuck, and the pods restart.
+    /// Makes the statuses of half of the pods stuck, and restarts these pods.
     fn hang_many(&mut self, sim: &Sim) {
         self.note(format_args!("many statuses hang"));
         let now = sim.now();
@@ -533,7 +540,7 @@ impl World {
         }
     }
 
-    /// Neither list is answered, and no pod but the bystander can be inspected.
+    /// Makes both lists hang, and the inspections of all pods but the bystander fail.
     fn break_nearly_all(&mut self, sim: &Sim) {
         self.note(format_args!("both lists hang, and many statuses fail"));
         for list in [Rpc::ListContainers, Rpc::ListPodSandbox] {
@@ -570,7 +577,7 @@ impl World {
             true => Rpc::ListContainers,
             false => Rpc::ListPodSandbox,
         };
-        // A list that merely fails is not used here: nothing is swept then, so every pod waits.
+        // Other errors of a list are not used here.
         let fault = match self.rng.u32(0..4) {
             0 => too_large(),
             1 => Fault::Hang,
@@ -688,7 +695,7 @@ impl World {
             .collect();
         for call in stuck.iter().filter(|call| call.id.is_some()) {
             let key = (call.call, call.id.clone());
-            // While the whole runtime is stopped, the end of this cannot be known.
+            // While the whole runtime is stopped, the end of a fault cannot be known.
             let held = self.held.get(&key).filter(|_| self.stopped.is_some());
             let was_held = held.is_some_and(|at| at.elapsed() < KNOWN_FOR);
             assert!(
@@ -698,7 +705,8 @@ impl World {
         }
 
         let calls = outstanding.len();
-        // An unresponsive runtime has no culprit.
+        // While the runtime is unresponsive, no call is reported as stuck, so only the limit of all
+        // calls applies.
         let is_unresponsive = health.reason == Reason::RuntimeSilent;
         assert!(
             calls

@@ -8,7 +8,8 @@
 //! - so no container is started while another one of its name runs, and no second sandbox;
 //! - once no fault is in force, all wanted containers run.
 //!
-//! `PLEG_WORLDS=100000` tries more; a failure prints its seed, and `PLEG_SEED=n` replays it.
+//! `PLEG_WORLDS=100000` tries this many fresh seeds; a failure prints its seed, and `PLEG_SEED=n`
+//! replays it.
 //!
 //! [`Cache::newer_than`]: pleg::out::cache::Cache::newer_than
 
@@ -72,7 +73,7 @@ fn a_client_of_the_cache_starts_nothing_twice_in_random_worlds() {
 /// The truth about the world, which the engine cannot know.
 #[derive(Default)]
 struct Truth {
-    /// When each id existed, and when it ended.
+    /// When each id was created. `ended` is when it ended.
     created: BTreeMap<Id, Instant>,
     ended: BTreeMap<Id, Instant>,
     started: usize,
@@ -163,7 +164,8 @@ impl Keeper {
                     "{at}: {other:?} has a second copy by {}",
                     shown(entry, self.began)
                 );
-                // It can only run in a sandbox that is there; else it fails, as in a real runtime.
+                // A container can be created only in a ready sandbox. Otherwise the creation fails,
+                // as in a real runtime.
                 if pod
                     .sandbox()
                     .is_none_or(|it| it.state != SandboxState::Ready)
@@ -304,7 +306,8 @@ struct World {
     /// How many seconds the wall clock was set back.
     clock: Arc<AtomicU64>,
     fills: bool,
-    /// While lists are late or stuck, no id is reported as not found for long.
+    /// Whether lists may be slow or stuck. In such a world, no status call fails with `NotFound`
+    /// for long.
     lists_break: bool,
     /// The ids that were not found once.
     missed: BTreeSet<Id>,
@@ -461,7 +464,7 @@ impl World {
                 for container in pod.containers.iter().filter(|it| runs(it.state)) {
                     truth.ended.insert(container.id.clone(), Instant::now());
                 }
-                // A created container does not run in a removed sandbox.
+                // A created container cannot run once its sandbox has stopped.
                 for container in &mut pod.containers {
                     if container.state == ContainerState::Created {
                         container.exit(128, now);
@@ -559,7 +562,7 @@ impl World {
         }
     }
 
-    /// Any id of the pod.
+    /// A random id of the pod.
     fn pick(&mut self, name: &str) -> Option<Id> {
         let world = self.sim.world();
         let pod = world.pods.get(name)?;

@@ -1,4 +1,4 @@
-//! The past states of the world, and what was reported of them.
+//! The past states of the world, and what was reported about them.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -23,7 +23,7 @@ pub struct Past {
     dead: BTreeSet<Id>,
 }
 
-/// The ids in a pod, and whether each runs; none for a pod that is not there.
+/// The ids in a pod, each with its state; empty for a pod that does not exist.
 type Pod = BTreeMap<Id, String>;
 
 fn as_cached(status: &PodStatus) -> Pod {
@@ -57,7 +57,7 @@ impl Past {
         self.states.push((Instant::now(), pods.collect()));
     }
 
-    /// The states of a pod since then.
+    /// The states of a pod since `time`.
     fn since(&self, time: Instant, name: &str) -> Vec<Pod> {
         let then = self.states.iter().rposition(|(since, _)| *since <= time);
         let states = &self.states[then.unwrap_or_default()..];
@@ -170,7 +170,8 @@ impl Past {
             let was = self.since(since, &name);
             let mut ids: BTreeSet<&Id> = was.iter().flat_map(BTreeMap::keys).collect();
             ids.extend(pod.keys());
-            // What fails for less than ten seconds may still be Healthy, and is listed.
+            // A pod whose calls have failed for less than ten seconds is listed, and the node may
+            // still be Healthy.
             let listed = report.failing.iter().filter_map(|it| it.pod.as_ref());
             if listed.into_iter().any(|pod| *pod.name == *name) {
                 continue;

@@ -12,7 +12,7 @@ use std::sync::Mutex;
 /// One in this many worlds has a fresh seed.
 const FRESH: u64 = 10;
 
-/// Runs the worlds of these seeds, and this many more. A world that panics has failed.
+/// Runs the worlds of these seeds, and `worlds` more. A world that panics has failed.
 pub fn live_each<World: Future<Output = ()>>(
     seeds: &[u64],
     worlds: u64,

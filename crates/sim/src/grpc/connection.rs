@@ -33,7 +33,7 @@ async fn restarted(mut restarts: Receiver<()>) {
     let _ = restarts.changed().await;
 }
 
-/// A connection, until it is cut.
+/// A connection whose reads fail once it is cut.
 pub(super) struct Connection {
     stream: UnixStream,
     cut: Pin<Box<dyn Future<Output = ()> + Send>>,

@@ -8,7 +8,8 @@ use super::messages;
 use crate::changes::State;
 use crate::stream::StreamEvent;
 
-/// The responses that announce a change. A new container that is already running was created and started.
+/// The responses that announce a change, one for each stage that it passes. A new container that is already
+/// running was created and started.
 pub(super) fn responses(event: StreamEvent) -> Vec<v1::ContainerEventResponse> {
     let change = &event.change;
     let kinds = kinds(stage(change.before), stage(change.after));
@@ -58,7 +59,7 @@ fn stage(state: Option<State>) -> Stage {
     }
 }
 
-/// The events between two stages. A change to [`Stage::Absent`] is the removal.
+/// The events between two stages. A change to [`Stage::Absent`] is a removal.
 fn kinds(before: Stage, after: Stage) -> Vec<ContainerEventType> {
     let stages = [
         (Stage::Created, ContainerEventType::ContainerCreatedEvent),
@@ -72,7 +73,7 @@ fn kinds(before: Stage, after: Stage) -> Vec<ContainerEventType> {
     if after != Stage::Absent {
         return passed(before, after).collect();
     }
-    // Only a container that was running is stopped first.
+    // Before its removal, only a container that was running is stopped.
     let last = match before {
         Stage::Started => Stage::Stopped,
         before => before,

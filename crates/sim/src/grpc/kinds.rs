@@ -1,5 +1,5 @@
-//! The status of a container id as that of a sandbox, and vice versa. To dockerd a sandbox is a
-//! container too, with a special name.
+//! Answers a container status call that has a sandbox's id, and vice versa. To dockerd a sandbox is
+//! a container too, with a special name.
 
 use cri::{dockerd, v1};
 use pleg::model::id::Id;

@@ -118,7 +118,7 @@ pub(super) fn start_container(world: &mut World, id: &Id, now: WallTime) -> Resu
     Ok(())
 }
 
-/// Ends a container. A container that does not run or does not exist is left as it is.
+/// Ends a running container. Does nothing if the container does not run or does not exist.
 pub(super) fn stop_container(world: &mut World, id: &Id, now: WallTime) {
     if let Some(container) = world.container_by_id_mut(id.as_str())
         && container.state == ContainerState::Running
@@ -127,7 +127,8 @@ pub(super) fn stop_container(world: &mut World, id: &Id, now: WallTime) {
     }
 }
 
-/// Runs a command in a running container.
+/// Runs a command in a running container: answers with the result that `World::commands` has for
+/// it.
 pub(super) fn exec(
     world: &World,
     id: &Id,
@@ -148,7 +149,7 @@ pub(super) fn exec(
     })
 }
 
-/// Succeeds without an effect for a container that has not exited.
+/// Changes nothing. Succeeds if the container is created or running.
 pub(super) fn update(world: &World, id: &Id) -> Result<(), Status> {
     let container = existing(world, id)?;
     match container.state {
@@ -157,7 +158,7 @@ pub(super) fn update(world: &World, id: &Id) -> Result<(), Status> {
     }
 }
 
-/// Reopens the log of a running container.
+/// Records that the log of a running container was reopened.
 pub(super) fn reopen_log(world: &mut World, id: &Id) -> Result<(), Status> {
     let container = existing(world, id)?;
     if container.state != ContainerState::Running {
@@ -186,8 +187,8 @@ fn reserved(what: &str, name: &str) -> Status {
     Status::already_exists(why)
 }
 
-/// The key in the world of an existing or new pod. Pods of several namespaces, and an old and a new
-/// pod, can have the same name.
+/// The key in `World::pods` of an existing or new pod. Pods of several namespaces, and an old and a
+/// new pod, can have the same name.
 fn key_for(world: &World, pod: &PodRef) -> String {
     let names = [
         pod.name.to_string(),

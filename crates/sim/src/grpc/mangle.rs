@@ -1,4 +1,5 @@
-//! Oversize and malformed answers: the service marks them, and their encoded bytes are changed.
+//! Oversize and malformed answers: the service marks them, and then their encoded bytes are
+//! changed.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use http_body_util::{BodyExt, Full};
@@ -14,7 +15,8 @@ const KUBELET_RECEIVE_LIMIT: usize = 16 << 20;
 /// The bytes of a gRPC frame's header: a flag, and the length of the message.
 const FRAME_HEADER: usize = 5;
 
-/// The key of field 1000, bytes, which no message of CRI has and decoders skip.
+/// The key of a bytes field with the number 1000. No message of CRI has this field, so decoders
+/// skip it.
 const UNKNOWN_FIELD: [u8; 2] = [0xc2, 0x3e];
 
 /// How the bytes of an answer are changed.
@@ -30,7 +32,7 @@ pub(super) fn marked<T>(message: T, form: AnswerForm) -> tonic::Response<T> {
     let mangled = match form {
         AnswerForm::Oversize => Mangled::Padded,
         AnswerForm::Malformed(Malformation::Garbage) => Mangled::Garbage,
-        // The service makes the messages of these forms.
+        // The service itself makes the messages of these forms.
         AnswerForm::Correct
         | AnswerForm::Malformed(Malformation::WithoutStatus | Malformation::OfAnother) => {
             return response;
@@ -51,7 +53,7 @@ pub(super) fn apply(response: http::Response<Body>) -> http::Response<Body> {
     })
 }
 
-/// The message with an unknown field of zeros, which makes it too large.
+/// The answer with an unknown field of zeros, which makes it too large.
 fn padded(body: Body) -> Body {
     let mut is_first = true;
     Body::new(body.map_frame(move |frame| {

@@ -12,10 +12,10 @@ use crate::world::{Container, Pod, Sandbox, World};
 
 type Map = HashMap<String, String>;
 
-/// A number that no enumeration of CRI defines.
+/// A state number that no enumeration of CRI defines.
 const UNDEFINED_STATE: i32 = 99;
 
-/// The answer to `Status`: the runtime is ready, and the network unless it has an error.
+/// The answer to `Status`: the runtime is ready, and so is the network unless it has an error.
 pub(super) fn readiness(world: &World) -> v1::StatusResponse {
     let condition = |name: &str, error: Option<&str>| v1::RuntimeCondition {
         r#type: name.to_owned(),

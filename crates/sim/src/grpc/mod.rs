@@ -6,9 +6,8 @@
 //!                    mangle: oversize, garbage <-- messages, events <-----+
 //! ```
 //!
-//! The calls of a PLEG, of crictl and of a sync loop are answered from the world and change it, after
-//! their faults were applied. Any other method is not implemented, as in a real runtime without a
-//! feature.
+//! The calls of a PLEG, of crictl and of a sync loop are answered from the world and change it, after their
+//! faults were applied. Other methods fail with `Unimplemented`, as in a real runtime that lacks a feature.
 //!
 //! ```
 //! use pleg::runtime::Runtime;
@@ -64,11 +63,11 @@ pub async fn serve(sim: Sim, listener: UnixListener) -> io::Result<()> {
     serve_as(sim, listener, ApiVersion::V1).await
 }
 
-/// Serves `sim` in only one version of CRI, as containerd before 1.6 implemented only v1alpha2. The
+/// Serves `sim` in one version of CRI only, as containerd before 1.6 served only v1alpha2. The
 /// messages are the same, only the path of a call differs.
 ///
 /// When the simulated runtime restarts, connections are dropped. While it is down, there is no
-/// listener. Then it listens on the same path again.
+/// listener. After that, it listens on the same path again.
 pub async fn serve_as(sim: Sim, mut listener: UnixListener, api: ApiVersion) -> io::Result<()> {
     let path = path_of(&listener)?;
     loop {
@@ -101,8 +100,8 @@ fn path_of(listener: &UnixListener) -> io::Result<PathBuf> {
         .ok_or_else(|| io::Error::other("the socket has no path"))
 }
 
-/// Turns a call of the version `api` into one of v1, which the stubs serve. If `api` is not v1, a call
-/// of v1 becomes one of an unknown method.
+/// Turns a call of the version `api` into one of v1, which the stubs serve. If `api` is not v1, a call of
+/// v1 becomes a call of an unknown method.
 fn to_v1(mut request: Request<Body>, api: ApiVersion) -> Request<Body> {
     if api == ApiVersion::V1Alpha2 {
         let method = request.uri().path();

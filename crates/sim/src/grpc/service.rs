@@ -69,7 +69,7 @@ impl Service {
         Ok(mangle::marked(message, form))
     }
 
-    /// Applies the faults of a status call, and answers it. A fault may replace the status by that of
+    /// Applies the faults of a status call, and answers it. A fault may replace the status with that of
     /// another id, or remove it.
     async fn answer_status<T>(
         &self,

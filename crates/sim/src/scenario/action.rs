@@ -41,11 +41,11 @@ pub enum Action {
     Lift(Lifted),
     /// Sets a fault of the stream of events.
     SetStreamFault(StreamFault),
-    /// Sends this number of events at once, which belong to no change.
+    /// Sends this number of events at once, which are not caused by any change.
     Flood(Flood, usize),
     /// Sets how the stream of events is served.
     Serve(Serving),
-    /// Sets the runtime as which this one behaves.
+    /// Sets the runtime that the simulated one imitates.
     BehaveAs(Manner),
     /// Ends the open streams of events.
     CutStreams,
@@ -64,7 +64,7 @@ pub enum Action {
 pub struct ContainerName {
     /// The pod's name.
     pub pod: String,
-    /// The container's name in it.
+    /// The container's name in the pod.
     pub container: String,
 }
 
@@ -90,7 +90,7 @@ pub enum ExitReport {
 pub struct Churn {
     /// The time between two restarts.
     pub period: Duration,
-    /// When the restarts end; `None` if they do not.
+    /// How long the restarts continue; `None` if they do not end.
     pub duration: Option<Duration>,
 }
 

@@ -37,8 +37,9 @@ impl Churning {
         (!is_over).then_some(self.next)
     }
 
-    /// Restarts the next running container, and removes all exited ones with its name except the last,
-    /// as a kubelet does. While a status lock is held, no container can start, so none restarts.
+    /// Restarts the next running container and returns its name. Removes all exited containers of that name
+    /// except the last, as a kubelet does. While a status lock is held, no container can start, so none
+    /// restarts.
     pub(super) fn restart_one(&mut self, sim: &Sim) -> Option<ContainerName> {
         // Missed restarts are not made up for.
         self.next = (self.next + self.churn.period).max(Instant::now());

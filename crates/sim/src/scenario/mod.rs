@@ -58,7 +58,7 @@ pub struct Scenario {
 /// A line of a scenario.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
-    /// The time since the beginning.
+    /// The time of the action, since the beginning of the scenario.
     pub at: Duration,
     /// The action.
     pub action: Action,
@@ -94,13 +94,13 @@ impl Scenario {
         Ok(Self { name, steps })
     }
 
-    /// Its steps, in the order of their times.
+    /// The steps, in the order of their times.
     pub fn steps(&self) -> &[Step] {
         &self.steps
     }
 }
 
-/// `None` for a line without an action.
+/// Parses a line; `None` if it has no action.
 fn step(
     words: &mut Words<'_>,
     last: Duration,

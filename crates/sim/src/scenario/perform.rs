@@ -9,12 +9,12 @@ use crate::faults::Fault;
 use crate::world::{Container, Pod, World};
 use crate::{Rpc, Sim};
 
-/// Fails, with a message, if an action refers to an object that does not exist.
+/// The result of an action. The error is a message, for example that an object does not exist.
 pub(super) type Done<T> = Result<T, String>;
 
 impl Scenario {
-    /// Checks that all objects to which the scenario refers will exist, if it begins with this world
-    /// and nothing else changes the world.
+    /// Checks that all actions can be performed, and that all objects to which they refer will exist, if
+    /// the scenario begins with this world and nothing else changes the world.
     pub fn check(&self, world: &World, now: WallTime) -> Result<(), ScenarioError> {
         let mut world = world.clone();
         for step in &self.steps {
@@ -133,7 +133,7 @@ fn check_references(world: &mut World, action: &Action) -> Done<()> {
     }
 }
 
-/// The id of an existing object. A literal id may also be of one that is created later.
+/// The id of an existing object. A literal id may also be that of an object that is created later.
 fn id(world: &mut World, of: &Target) -> Done<String> {
     match of {
         Target::Id(id) => Ok(id.clone()),

@@ -13,29 +13,30 @@ use crate::Sim;
 /// An action that was performed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Played {
-    /// The time for which it was planned, since the beginning.
+    /// The time for which the action was planned, since the beginning of the scenario.
     pub at: Duration,
-    /// The number of its line.
+    /// The number of the action's line in the scenario.
     pub line: usize,
     /// The action, as it is written in a scenario.
     pub action: String,
-    /// Whether it is one of the restarts of a churn.
+    /// Whether the action is one of the restarts of a churn.
     pub by_churn: bool,
-    /// Why it failed: the object to which it refers does not exist any more.
+    /// Why the action failed, for example because the object to which it refers no longer exists.
     pub failure: Option<String>,
 }
 
 /// How a scenario ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// The node stays as it is.
+    /// After the last step. The node stays as it is.
     AfterLastStep,
     /// With the action `end`.
     End,
 }
 
 impl Scenario {
-    /// Plays it from now on, and reports each performed action. An error of `report` ends it.
+    /// Plays the scenario from now on, and reports each performed action. An error of `report` ends
+    /// it.
     pub async fn play<E>(
         &self,
         sim: &Sim,
@@ -61,7 +62,7 @@ impl Scenario {
                 }
             } else if let (Some(at), Some((line, churning))) = (restart, &mut churn) {
                 sleep_until(at).await;
-                // Other work in the same task continues, also if a restart is always due.
+                // Lets other work in the same task continue, even if a restart is always due.
                 yield_now().await;
                 if let Some(name) = churning.restart_one(sim) {
                     report(Played {

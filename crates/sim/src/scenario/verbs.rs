@@ -28,10 +28,10 @@ const EVENTS: &str = "a fault of events (stop, drop, duplicate, swap, delay, sca
 
 const ERRORS: &str = "an error (unavailable, not-found, unimplemented, too-large, refused)";
 
-/// How long a runtime is down when it restarts, by default.
+/// By default, how long the runtime is down when it restarts.
 const DEFAULT_DOWN: Duration = Duration::from_secs(1);
 
-/// A shorter period is below the resolution of the clock.
+/// The shortest time between two restarts. A shorter one is below the resolution of the clock.
 const MIN_CHURN_PERIOD: Duration = Duration::from_micros(1);
 
 /// Parses a verb and its arguments.
@@ -208,7 +208,7 @@ fn of(words: &mut Words<'_>, rpc: Rpc, method: Word<'_>) -> Read<Target> {
     }
 }
 
-/// Calls with one answer, which can be oversize or malformed.
+/// Parses calls with one answer. Only these can be oversize or malformed.
 fn unary_calls(words: &mut Words<'_>) -> Read<Calls> {
     let word = words.word(METHODS)?;
     let mut calls = calls_of(words, word)?;

@@ -48,7 +48,7 @@ impl Unexpected {
         }
     }
 
-    /// An error of this part of the line.
+    /// An error in this part of the line.
     pub(super) fn part(line: &str, part: Range<usize>, why: String) -> Self {
         Self {
             column: line[..part.start].chars().count(),
@@ -170,7 +170,7 @@ impl<'a> Words<'a> {
         }
     }
 
-    /// A time since the beginning, or with a `+` since that of the line before.
+    /// A time since the beginning, or, after a `+`, since the time of the line before.
     pub(super) fn time(&mut self, last: Duration) -> Read<Duration> {
         const EXPECTED: &str = "a time (1.5s, 2m30s; +5s for after the line before)";
         let word = self.word(EXPECTED)?;

@@ -212,7 +212,7 @@ async fn a_command_ends_as_specified_and_needs_a_running_container() {
 }
 
 #[tokio::test]
-async fn a_reopened_log_is_noted_and_the_configuration_of_a_container_is_kept() {
+async fn a_reopened_log_is_recorded_and_the_configuration_of_a_container_is_kept() {
     let sim = Sim::new();
     let served = Served::new(&sim);
     let sandbox = run_sandbox(&served, "default", "1").await.unwrap();

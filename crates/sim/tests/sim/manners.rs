@@ -1,4 +1,4 @@
-//! The runtimes as which the simulated one behaves, for a client of pleg.
+//! The runtimes that the simulated one imitates, as a client of pleg observes them.
 
 use pleg::model::id::Id;
 use pleg::runtime::grpc::{GrpcRuntime, MAX_MESSAGE_SIZE};

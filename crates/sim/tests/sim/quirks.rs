@@ -135,7 +135,7 @@ async fn a_flood_sends_the_given_number_of_events_and_changes_no_pod() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn jitter_stays_between_its_bounds_and_differs() {
+async fn jitter_varies_within_its_bounds() {
     let sim = node();
     let (min, max) = (Duration::from_secs(1), Duration::from_secs(3));
     sim.fault_everything(&Fault::Jitter(min, max));
@@ -152,7 +152,7 @@ async fn jitter_stays_between_its_bounds_and_differs() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_outstanding_call_has_its_id_its_age_and_whether_its_id_has_a_fault() {
+async fn each_outstanding_call_shows_its_id_its_age_and_whether_its_id_has_a_fault() {
     let sim = node();
     sim.status_lock("web", "app");
     let began = Instant::now();

@@ -125,7 +125,7 @@ async fn only_one_version_of_cri_is_served() {
 #[tokio::test]
 async fn other_methods_are_unimplemented_and_unknown_ids_are_not_found() {
     let served = Served::new(&two_pods());
-    // A message without fields is the same in bytes, whatever its type.
+    // A message without fields has the same bytes, whatever its type.
     let request = v1::VersionRequest::default();
     let refused = served
         .call::<_, v1::VersionResponse>(Rpc::Attach, request)

@@ -1,4 +1,5 @@
-//! Statistics over CRI: of running containers and sandboxes, and with faults like all calls.
+//! Statistics over CRI: running containers and sandboxes have them, and the calls can have faults
+//! like all others.
 
 use std::time::Duration;
 
@@ -30,7 +31,7 @@ async fn of_containers(
 }
 
 #[tokio::test]
-async fn what_runs_has_statistics_and_what_has_ended_has_none() {
+async fn running_objects_have_statistics_and_ended_ones_have_none() {
     let sim = node();
     let served = Served::new(&sim);
     sim.exit("web", "sidecar", 0);

@@ -30,7 +30,7 @@ fn all_exit(sim: &Sim) {
     }
 }
 
-/// The events that a reader receives until an hour without one, each with its delay in milliseconds.
+/// The events that a reader receives until an hour passes without one, each with its delay in milliseconds.
 async fn events(stream: &mut Announcements) -> Vec<(Announced, u128)> {
     let start = Instant::now();
     let mut events = Vec::new();
@@ -57,7 +57,7 @@ async fn pods_under(fault: StreamFault) -> String {
 }
 
 #[tokio::test(start_paused = true)]
-async fn each_fault_changes_the_events_as_named() {
+async fn each_fault_changes_the_events_as_its_name_says() {
     assert_eq!(pods_under(StreamFault::Silent).await, "");
     let drop = StreamFault::Drop { every: every(3) };
     assert_eq!(pods_under(drop).await, "abde");

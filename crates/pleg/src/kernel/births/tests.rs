@@ -157,7 +157,7 @@ async fn changes_beyond_what_the_kernel_keeps_are_reported_as_lost() {
     let runtime = Runtime::with_tasks();
     let mut births = runtime.births();
     assert_eq!(next(&mut births).await, Birth::Watched);
-    // Two changes each; nothing reads them meanwhile.
+    // Two changes in each turn; nothing reads them meanwhile.
     let path = runtime.tasks().join(id('a'));
     for _ in 0..limit / 2 + 1 {
         fs::create_dir(&path).unwrap();

@@ -13,12 +13,12 @@ type Listings = (Vec<Row>, Vec<Row>, Vec<Vec<(bool, Move)>>);
 #[derive(Clone, Debug)]
 enum Move {
     Add(Index, Row),
-    /// It is decoded again, with the same values.
+    /// The row is decoded again, with the same values.
     Renew(Index),
     Replace(Index, Row),
     Remove(Index),
     Swap(Index, Index),
-    /// It is listed twice.
+    /// The row is listed twice.
     Repeat(Index),
 }
 
@@ -143,7 +143,8 @@ fn without_repeats<T>(rows: &mut Vec<Arc<T>>, id: fn(&T) -> &Id) {
     rows.retain(|row| seen.insert(id(row).clone()));
 }
 
-/// Returns how many updates grouped only the pods of rows that differ.
+/// Checks that each update equals the grouping of all rows. Returns how many updates grouped only
+/// the pods of rows that differ.
 fn check((sandboxes, containers, steps): Listings, plain: bool) -> Result<usize, TestCaseError> {
     let now = Instant::now();
     let mut sandboxes: Vec<_> = sandboxes.iter().map(|row| row.sandbox().into()).collect();

@@ -36,8 +36,8 @@ pub(super) struct Contents {
     pub(super) newest_full_pass: Option<Moment>,
     /// Whether unseen parts are reported.
     pub(super) blind: bool,
-    /// As of when pods were confirmed while unseen parts were reported, except for what was new in the
-    /// pods.
+    /// The time as of which each pod was confirmed while unseen parts were reported. This does not cover
+    /// what was new in the pod.
     pub(super) blindly_confirmed: BTreeMap<PodUid, Moment>,
     /// The beginning of the newest pass that would have observed a new pod.
     pub(super) pods_complete: Option<Instant>,
@@ -67,12 +67,12 @@ impl Contents {
         }
     }
 
-    /// As of when new pods and new containers would have been observed.
+    /// The time as of which new pods and new containers would have been observed.
     fn complete(&self) -> Option<Instant> {
         self.pods_complete.min(self.containers_complete)
     }
 
-    /// As of when the status of a pod is complete, if it lacks nothing.
+    /// The time as of which the status of a pod is complete; `None` if the status lacks something.
     fn completed(&self, uid: &PodUid) -> Option<Instant> {
         let lacks = self.lacking.contains(uid) || self.unseen.contains(uid);
         self.complete().filter(|_| !lacks)
@@ -90,12 +90,13 @@ impl Contents {
         Some(Arc::new(reported))
     }
 
-    /// Whether something is known of a pod that keeps passes from confirming it.
+    /// Whether a pod is unobserved or has a dead container, so that no pass confirms it.
     fn is_doubtful(&self, uid: &PodUid) -> bool {
         self.unobserved.contains_key(uid) || self.dead.contains_key(uid)
     }
 
-    /// The entry, as of the last pass that confirms it.
+    /// The entry as a reader receives it: with the reason why it is in doubt, and as of the last
+    /// pass that confirms it.
     pub(super) fn entry(&self, uid: &PodUid, entry: &Entry) -> Entry {
         let mut entry = entry.clone();
         entry.error = entry.error.or_else(|| self.unobserved.get(uid).cloned());
@@ -117,7 +118,8 @@ impl Contents {
         entry
     }
 
-    /// Notes as of when the newest pass confirms a pod, because the next pass may not.
+    /// Writes the newest pass's confirmation of a pod into its entry, because the next pass may not
+    /// confirm the pod.
     pub(super) fn note_confirmed(&mut self, uid: &PodUid) {
         let complete_as_of = self.completed(uid);
         if !self.pending.contains(uid)
@@ -132,8 +134,8 @@ impl Contents {
         }
     }
 
-    /// Notes the inspection of a pod. A pass that began later did not wait for the inspection, and does not
-    /// confirm it; the next pass will.
+    /// Records the inspection of a pod. A pass that began later did not wait for the inspection, and does
+    /// not confirm it; the next pass will.
     pub(super) fn note_inspected(&mut self, uid: &PodUid, inspection: Inspection) {
         let begun = inspection.begun.instant;
         let has_newer_pass = self.newest_pass.is_some_and(|pass| pass.instant > begun);
@@ -149,7 +151,8 @@ impl Contents {
         }
     }
 
-    /// Notes that passes no longer confirm a pod, and wakes readers.
+    /// Records that passes no longer confirm a pod. Its entry counts as new as of `now`, so that
+    /// waiting readers receive it.
     pub(super) fn note_doubt(&mut self, uid: &PodUid, now: Instant) {
         self.note_confirmed(uid);
         if let Some(entry) = self.pods.get_mut(uid) {
@@ -157,7 +160,7 @@ impl Contents {
         }
     }
 
-    /// Notes whether the newest inspection of a known pod failed.
+    /// Records why the newest inspection of a known pod failed, or that it succeeded.
     pub(super) fn note_error(&mut self, uid: &PodUid, error: Option<InspectError>) {
         match error {
             Some(_) => self.failed.insert(uid.clone()),

@@ -1,4 +1,4 @@
-//! What the cache holds of a pod, and as of when.
+//! What the cache holds for a pod, and the times as of which it is known.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -20,20 +20,20 @@ pub struct Entry {
     pub inspected: bool,
     /// Why the newest inspection failed, which of its calls is overdue, or what contradicts it.
     pub error: Option<InspectError>,
-    /// The containers that the runtime reports as running although the kernel has reported the exit of
-    /// their process seconds ago. Then there is an error, which may be another one.
+    /// The containers that the runtime reports as running although the kernel reported the exit of their
+    /// process seconds ago. If there are any, `error` is set, perhaps for another reason.
     pub dead: BTreeSet<Id>,
-    /// As of when the status, or the error beside it, is known.
+    /// The time as of which the status, or the error beside it, is known.
     pub modified: Option<Instant>,
-    /// As of when the status was last confirmed: by an inspection, or by a pass that found no change.
-    /// This includes what is new in the pod. Only while [unseen parts](crate::out::health::Blind) are
-    /// reported, a confirmation of everything else counts too. Once nothing is unseen any more, this goes
-    /// back to the last time that everything was confirmed.
+    /// The time as of which the status was last confirmed: by an inspection, or by a pass that found no
+    /// change. This includes what is new in the pod. Only while [unseen parts](crate::out::health::Blind)
+    /// are reported, a confirmation of everything else counts too. Once nothing is unseen any more, this
+    /// goes back to the last time that everything was confirmed.
     pub as_of: Option<Moment>,
-    /// As of when the status is complete: it has every sandbox and container that existed then, unless
-    /// it was removed. This time does not advance while one of the lists is unavailable. It is `None` while
-    /// the status lacks a listed sandbox or container, which may have been removed since, or which the
-    /// runtime does not find for a moment.
+    /// The time as of which the status is complete: it has every sandbox and container that existed then,
+    /// unless it was removed. This time does not advance while one of the lists is unavailable. It is
+    /// `None` while the status lacks a listed sandbox or container, which may have been removed since, or
+    /// which the runtime does not find for a moment.
     pub complete_as_of: Option<Instant>,
 }
 
@@ -64,13 +64,13 @@ impl Entry {
         }
     }
 
-    /// Whether it shows the result of an inspection.
+    /// Whether the entry shows the result of an inspection, and no error.
     pub(super) fn is_good(&self) -> bool {
         self.inspected && self.error.is_none()
     }
 
-    /// Notes that a pass which began at `begun` found no change, and that the status is complete as of
-    /// `complete_as_of`.
+    /// Records that a pass which began at `begun` found no change, and that the status is complete as of
+    /// `complete_as_of`. Does nothing if the entry has an error or was not inspected.
     pub(super) fn confirm(&mut self, begun: Option<Moment>, complete_as_of: Option<Instant>) {
         if self.is_good() {
             self.as_of = later(self.as_of, begun);
@@ -79,31 +79,34 @@ impl Entry {
     }
 }
 
-/// As of when an inspection confirms a pod.
+/// Whether an inspection confirms a pod, and as of when.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Confirmed {
-    /// It does not.
+    /// The inspection does not confirm the pod.
     No,
-    /// As of this moment: then it was known which sandboxes and containers exist.
+    /// The pod is confirmed as of this moment, at which it was known which sandboxes and containers
+    /// exist.
     Seen(Moment),
-    /// As of the inspection, for as long as unseen parts are reported.
+    /// The pod is confirmed as of the inspection, for as long as unseen parts are reported.
     Blindly(Moment),
 }
 
-/// As of when the result of an inspection is known.
+/// When an inspection was made, and what its result confirms.
 #[derive(Clone, Copy, Debug)]
 pub struct Inspection {
-    /// When it began, or the pass that showed what to inspect.
+    /// When the inspection began, or the pass that showed what to inspect.
     pub begun: Moment,
-    /// As of when it confirms the pod.
+    /// Whether the inspection confirms the pod, and as of when.
     pub confirmed: Confirmed,
     /// When the lists were requested that showed which ids to inspect.
     pub listed: Option<Instant>,
-    /// The pod differs again, or contradicts the lists, so nothing confirms the result.
+    /// Whether the pod differs again, or contradicts the lists, so that nothing confirms the
+    /// result.
     pub differs: bool,
-    /// An inspected id was not found, and is listed.
+    /// Whether an inspected id was not found although it is listed.
     pub lacks_listed: bool,
-    /// It showed a container as running whose process had exited by then, so it confirms nothing.
+    /// Whether the inspection showed a container as running whose process had exited by then, so
+    /// that it confirms nothing.
     pub disproved: bool,
 }
 
@@ -112,9 +115,9 @@ pub struct Inspection {
 pub struct Confirmation {
     /// When the pass began.
     pub begun: Moment,
-    /// The pods that differ from what the cache holds, fail, or do not answer.
+    /// The pods that differ from what the cache holds, or whose calls fail or are not answered.
     pub pending: BTreeSet<PodUid>,
-    /// The pending pods that it did not observe: it does not show what is new in them.
+    /// The pending pods that the pass did not observe: it does not show what is new in them.
     pub unseen: BTreeSet<PodUid>,
     /// Whether sandboxes were listed: then a pod that is not known does not exist.
     pub sees_new_pods: bool,

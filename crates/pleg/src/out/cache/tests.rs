@@ -36,7 +36,7 @@ fn pass(begun: Instant, pending: BTreeSet<PodUid>) -> Confirmation {
     }
 }
 
-/// An inspection caused by lists that were requested then.
+/// An inspection caused by lists that were requested at `begun`.
 fn listed(begun: Instant) -> Inspection {
     Inspection {
         begun: moment(begun),
@@ -48,7 +48,8 @@ fn listed(begun: Instant) -> Inspection {
     }
 }
 
-/// An inspection caused by a hint, after lists that were requested then.
+/// An inspection that began at `begun` because of a hint, after lists that were requested at
+/// `lists`.
 fn hinted(begun: Instant, lists: Instant) -> Inspection {
     Inspection {
         listed: Some(lists),
@@ -195,7 +196,7 @@ async fn a_pass_that_did_not_observe_a_pod_does_not_complete_a_later_inspection(
     writer.confirm(missed);
     writer.set(&uid(), status(), hinted(start + SECOND * 2, start));
     assert_eq!(complete_as_of(), Some(start));
-    // A pass that does not show what is new changes nothing about that.
+    // A pass that does not show what is new does not complete the status either.
     let blind = Confirmation {
         sees_new_containers: false,
         ..pass(start + SECOND * 3, BTreeSet::new())
@@ -275,7 +276,7 @@ async fn times_never_go_backwards() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_error_is_kept_beside_the_last_good_status_until_the_next() {
+async fn an_error_is_kept_beside_the_last_good_status_until_the_next_inspection() {
     let (writer, cache) = cache(RunClock::default());
     let error = InspectError::Overdue {
         call: crate::runtime::Rpc::PodSandboxStatus,

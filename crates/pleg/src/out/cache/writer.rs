@@ -62,7 +62,7 @@ impl CacheWriter {
         status
     }
 
-    /// Notes what was reported of a pod, if it differs from the status that was written last.
+    /// Records what was reported of a pod, if it differs from the status that was written last.
     pub(crate) fn keep_reported(&self, uid: &PodUid, listed: &Arc<ListedPod>) {
         let mut contents = self.write();
         let entry = contents.pods.get(uid);
@@ -74,7 +74,7 @@ impl CacheWriter {
     }
 
     /// Writes the result of an inspection that contradicts what is `listed`. A container or sandbox that
-    /// was not found keeps its status in `last_good`, and nothing is confirmed.
+    /// was not found keeps the status that it has in `last_good`, and nothing is confirmed.
     pub fn set_in_doubt(
         &self,
         uid: &PodUid,
@@ -110,7 +110,7 @@ impl CacheWriter {
         Some(status)
     }
 
-    /// Notes that an inspection which began at `begun` failed. The last successful status stays.
+    /// Records that an inspection which began at `begun` failed. The last successful status stays.
     pub fn set_error(&self, uid: &PodUid, error: InspectError, begun: Instant) {
         let mut contents = self.write();
         // From now on no pass confirms the pod.
@@ -123,13 +123,13 @@ impl CacheWriter {
         self.publish(contents);
     }
 
-    /// Notes which pods are not observed, and why: no pass confirms them.
+    /// Records which pods are not observed, and why: no pass confirms them.
     pub(crate) fn set_unobserved(&self, unobserved: BTreeMap<PodUid, InspectError>, now: Instant) {
         self.set_doubts(|contents| &mut contents.unobserved, unobserved, now);
     }
 
-    /// Notes which containers are dead although the runtime reports them as running. No pass and no
-    /// inspection confirms their pods.
+    /// Records which containers are dead although the runtime reports them as running. No pass and
+    /// no inspection confirms their pods.
     pub(crate) fn set_dead(&self, dead: BTreeMap<PodUid, BTreeSet<Id>>, now: Instant) {
         self.set_doubts(|contents| &mut contents.dead, dead, now);
     }
@@ -154,7 +154,7 @@ impl CacheWriter {
         self.publish(contents);
     }
 
-    /// Notes whether unseen parts are reported.
+    /// Records whether unseen parts are reported.
     pub(crate) fn set_blind(&self, blind: bool) {
         let mut contents = self.write();
         if contents.blind && !blind {
@@ -175,8 +175,8 @@ impl CacheWriter {
         self.publish(contents);
     }
 
-    /// Notes that a pod differs from its entry, which nothing confirms any more. A new listed pod gets
-    /// an entry with what the lists show.
+    /// Records that a pod differs from its entry, so that nothing confirms the entry any more. If the pod
+    /// is listed and was not inspected yet, its entry shows what the lists show.
     pub fn set_pending(&self, uid: &PodUid, listed: Option<&ListedPod>) {
         let mut contents = self.write();
         contents.note_confirmed(uid);

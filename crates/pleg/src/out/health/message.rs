@@ -51,7 +51,7 @@ pub fn message(
     }
 }
 
-/// What the problems have in common, where that says more than the first one.
+/// What the problems have in common, if this says more than the first problem.
 fn topic(coverage: &Coverage, reason: Reason) -> Option<&'static str> {
     let mut stuck = coverage.stuck.iter();
     match reason {
@@ -108,7 +108,7 @@ fn consequence(coverage: &Coverage) -> Option<&'static str> {
     })
 }
 
-/// Every problem, the culprits first. If they have a topic, unavailable lists are part of it.
+/// Every problem, the culprits first. If the problems have a topic, it covers unavailable lists.
 fn problems(coverage: &Coverage, reason: Reason, has_topic: bool, now: Instant) -> Vec<String> {
     let stuck = coverage.stuck.iter().map(|call| StuckCall::new(call, now));
     let (culprits, node): (Vec<_>, Vec<_>) = stuck.partition(|call| call.id.is_some());

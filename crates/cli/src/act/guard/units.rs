@@ -1,7 +1,7 @@
 //! The systemd units that run a guard, as text.
 //!
 //! ```text
-//!   pleg-guard.socket    holds the socket: a kubelet that calls while the guard restarts waits
+//!   pleg-guard.socket    holds the socket, so that calls wait while the guard restarts
 //!   pleg-guard.service   the guard, after the runtime and before the kubelet
 //! ```
 

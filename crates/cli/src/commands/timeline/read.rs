@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   a recording, a snapshot --> entries --fold--> episodes --\
-//!   a bundle, a snapshot's --> facts --diagnose--> causes ----+--> Picture
+//!   a bundle (or a snapshot's) --> facts --diagnose--> causes +--> Picture
 //!   logs, dumps, ... --> analysis --> episodes, causes ------/
 //! ```
 

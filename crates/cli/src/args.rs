@@ -48,8 +48,8 @@ impl Global {
         }
     }
 
-    /// The endpoint from the flag or the environment variable. `None` if there is neither, or if it is
-    /// empty.
+    /// The endpoint from the flag or the environment variable. `None` if there is
+    /// neither, or if it is empty.
     pub fn given_endpoint(&self) -> Result<Option<Endpoint>, EndpointError> {
         let named = self.runtime_endpoint.as_deref();
         named

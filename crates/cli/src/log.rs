@@ -29,8 +29,8 @@ const INFO: u8 = 6;
 /// Starts the log. `RUST_LOG` takes precedence over `verbose`.
 pub fn to_stderr(verbose: u8, format: Format) {
     let level = match verbose {
-        // We report kube's errors ourselves, and once, not at each attempt. `watch` prints changes of
-        // health.
+        // We report kube's errors ourselves, and once, not at each attempt. `watch`
+        // prints changes of health.
         0 => "warn,kube_client=off,pleg::health=off",
         1 => "info,kube_client=off",
         // The HTTP libraries would log each frame.

@@ -52,9 +52,9 @@ pub async fn observe_once(endpoint: &Endpoint) -> anyhow::Result<Observation> {
         mode: Mode::Generic,
         ..Config::default()
     };
-    // This allows for an overdue list, and then for the overdue status calls of the sweep. If none of
-    // these is answered, the runtime may only be slow, so the engine reports them as stuck after twice
-    // their limit.
+    // This allows for an overdue list, and then for the overdue status calls of the sweep. If none
+    // of these is answered, the runtime may only be slow, so the engine reports them as stuck
+    // after twice their limit.
     let limit = config.list_overdue + 2 * config.status_overdue + Duration::from_secs(1);
     let list_limit = config.list_overdue + Duration::from_secs(1);
     let environment = endpoint::environment(endpoint, KernelHints::Off);

@@ -21,8 +21,8 @@ pub struct Reported {
     earlier: HashMap<Id, EventType>,
     health: Option<HealthReport>,
     synced: bool,
-    /// Whether the current source is not the first one, and has not reported everything that exists
-    /// yet.
+    /// Whether the current source is not the first one, and has not reported
+    /// everything that exists yet.
     begins_again: bool,
 }
 

@@ -52,8 +52,8 @@ impl Section {
     }
 }
 
-/// The maximum number of rows in a section: more would not be readable. The other rows are merged into
-/// one.
+/// The maximum number of rows in a section: more would not be readable. The other
+/// rows are merged into one.
 const MAX_ROWS: usize = 30;
 /// The maximum number of rows in the section of pods.
 const MAX_PODS: usize = 20;

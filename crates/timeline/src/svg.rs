@@ -1,5 +1,5 @@
-//! The picture as SVG, without a script. States are CSS classes; the colours are for a light and a dark
-//! page.
+//! The picture as SVG, without a script. States are CSS classes; the colours are for
+//! a light and a dark page.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;

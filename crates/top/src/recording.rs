@@ -23,9 +23,9 @@ pub trait Recording {
     fn next_after(&self, time: WallTime) -> Option<WallTime>;
     /// The time of the last entry before this time.
     fn previous_before(&self, time: WallTime) -> Option<WallTime>;
-    /// The updates that restore the state of the node at this time: the last status, the records until
-    /// then that still matter, oldest first, and then the pods, to which these records have been
-    /// applied.
+    /// The updates that restore the state of the node at this time: the last status, the
+    /// records until then that still matter, oldest first, and then the pods, to which these
+    /// records have been applied.
     fn at(&self, time: WallTime) -> Vec<Update>;
 }
 

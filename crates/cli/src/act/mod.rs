@@ -69,8 +69,8 @@ pub fn check(_: &AgentConfig) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Whether pleg itself wrote the line breaks in an error of one of these commands, so that they are
-/// kept.
+/// Whether pleg itself wrote the line breaks in an error of one of these
+/// commands, so that they are kept.
 pub fn has_own_line_breaks(cause: &(dyn Error + 'static)) -> bool {
     cause.is::<ScenarioError>()
 }

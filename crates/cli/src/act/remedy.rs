@@ -305,9 +305,9 @@ mod tests {
         assert_eq!(culprit.update(&idle, after, at(400)), None);
     }
 
-    /// What the doctor finds while `ContainerStatus` of `c1` and `ListContainers` hang. `shim` is the
-    /// state of its shim, which has PID 7; `runc` is the state and the age in seconds of a runc below
-    /// this shim.
+    /// What the doctor finds while `ContainerStatus` of `c1` and `ListContainers` hang. `shim`
+    /// is the state of its shim, which has PID 7; `runc` is the state and the age in seconds
+    /// of a runc below this shim.
     fn findings(shim: char, runc: Option<(char, f64)>, frozen: &[FrozenCgroup]) -> Vec<Finding> {
         let process = |pid, ppid, comm: &str, state, age_seconds| Process {
             pid,
@@ -383,7 +383,7 @@ mod tests {
         assert_eq!(remedy(&hangs, ShimKill), Ok(&Remedy::EndRunc([8])));
         let not_configured = Err(Lacking::Configuration);
         assert_eq!(remedy(&hangs, Shim), not_configured);
-        // To end the runc would not thaw the container.
+        // Ending the runc would not thaw the container.
         let frozen = FrozenCgroup {
             path: "/kubepods/app".into(),
             state: "FROZEN".into(),

@@ -65,7 +65,7 @@ pub async fn run(global: &Global, options: Analyze) -> anyhow::Result<Outcome> {
     }
 }
 
-/// The maximum of the default number of files to read at once. Reading more at the same time needs more
+/// The default number of files to read at once is at most this: reading more needs more
 /// memory, and is hardly faster.
 const MAX_JOBS: NonZeroUsize = NonZeroUsize::new(8).unwrap();
 
@@ -171,8 +171,7 @@ fn read_files(files: &[String], at_once: NonZeroUsize) -> (Analysis, Vec<Unreada
 /// A progress bar on standard error, if standard error is a terminal.
 struct Progress {
     bar: ProgressBar,
-    /// The total size in bytes of the inputs whose reading has begun; `None` if the size of one of them
-    /// is not known.
+    /// The total size in bytes of the inputs opened so far; `None` if the size of one is not known.
     bytes: Option<u64>,
 }
 

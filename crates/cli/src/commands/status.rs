@@ -64,7 +64,7 @@ async fn of_runtime(named: Option<Endpoint>) -> anyhow::Result<StatusReport> {
 }
 
 /// Whether the error means that the runtime does not listen, does not accept connections, or closes
-/// each of them. A missing permission, or a file or service that is not a runtime, is not evidence
+/// them at once. A missing permission, or a file or service that is not a runtime, is not evidence
 /// about the runtime.
 fn is_unreachable(error: &anyhow::Error) -> bool {
     use NoConnection::{Lost, NoSocket, QueueFull, Refused};

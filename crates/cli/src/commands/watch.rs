@@ -111,8 +111,8 @@ pub fn config(relisting: &Relisting) -> anyhow::Result<Config> {
     })
 }
 
-/// Warns of each given flag that has no effect, because an agent relists according to its own
-/// configuration.
+/// Warns of each given flag that has no effect, because an agent relists according
+/// to its own configuration.
 pub fn warn_of_flags_without_effect(relisting: &Relisting) {
     let given = relisting.given();
     let (flags, verb) = match &given[..] {

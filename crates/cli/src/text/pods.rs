@@ -97,8 +97,8 @@ fn not_created(report: &PodReport) -> Vec<&StaticContainerReport> {
     missing.collect()
 }
 
-/// The readiness of a container of a static pod, and why it waits; nothing for an earlier attempt of
-/// the container.
+/// The readiness of a container of a static pod, and why it waits; nothing for an earlier
+/// attempt of the container.
 fn readiness(report: &PodReport, container: &ContainerStatus) -> Vec<String> {
     let Some(pod) = &report.static_pod else {
         return Vec::new();

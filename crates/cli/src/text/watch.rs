@@ -14,8 +14,8 @@ use pleg_text::GoDuration;
 
 use super::{BAD, BOLD, DIM, GOOD, WARN, clock, fit, health_style, printable, sentence, styled};
 
-/// A terminal that is narrower than this has no column for the id, and shows pod and container in one
-/// column.
+/// A terminal that is narrower than this has no column for the id, and shows pod and
+/// container in one column.
 const WIDE: usize = 110;
 
 /// The width of the time and the event, by which continuation lines are indented.

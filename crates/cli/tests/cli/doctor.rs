@@ -65,8 +65,8 @@ fn once_made(sim: &sim::Sim, call: Rpc, times: usize, then: impl FnOnce(&sim::Si
     then(sim);
 }
 
-/// Asserts that no line is wider than 80 columns, except for a single word or command, which is never
-/// broken.
+/// Asserts that no line is wider than 80 columns, except for a single word or
+/// command, which is never broken.
 #[track_caller]
 fn assert_narrow(page: &str) {
     for line in page.lines() {

@@ -1,5 +1,5 @@
-//! Known pods stay known while malformed answers arrive, and nothing is reported about pods that cannot
-//! be observed.
+//! Known pods stay known while malformed answers arrive, and nothing is reported about pods
+//! that cannot be observed.
 
 use pleg::runtime::Rpc;
 use serde_json::Value;

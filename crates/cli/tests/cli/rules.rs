@@ -95,8 +95,8 @@ fn counted_nouns_are_in_the_singular_or_in_the_plural() {
     );
 }
 
-/// Makes a mistake in a file, and asserts that the error contains these parts. File and line are among
-/// them.
+/// Makes a mistake in a file, and asserts that the error contains these parts. File
+/// and line are among them.
 #[track_caller]
 fn mistake(file: &str, from: &str, to: &str, code: i32, says: &[&str]) {
     let folder = example();

@@ -72,7 +72,7 @@ pub struct Extent {
 }
 
 impl State {
-    /// The state for a live node, of which nothing is known yet.
+    /// The initial state for a live node: nothing is known yet.
     pub fn live(now: WallTime, namespace: Option<String>) -> Self {
         Self {
             now,

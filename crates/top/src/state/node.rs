@@ -142,8 +142,8 @@ impl Node {
         match record {
             Record::Event(event) => {
                 self.pods.apply(&event);
-                // An initial event shows what existed before the screen was opened, so it is not
-                // listed.
+                // An initial event shows what existed before the screen was
+                // opened, so it is not listed.
                 if !event.initial {
                     let latency = happened.map(|happened| event.time.since(happened));
                     if let Some(latency) = latency {
@@ -188,8 +188,8 @@ impl Node {
         self.by_calls = failing.chain(stuck).collect();
     }
 
-    /// Shows the finding that was recorded with the status, unless there is a diagnosis, which contains
-    /// more.
+    /// Shows the finding that was recorded with the status, unless there is a
+    /// diagnosis, which contains more.
     pub fn show_recorded_finding(&mut self) {
         let status = self.status.as_ref();
         if let Some(found) = status.and_then(|status| status.value.finding.as_ref())
@@ -202,8 +202,8 @@ impl Node {
         }
     }
 
-    /// The condition of a pod: stuck or failing if a call about it is, otherwise what the pod itself
-    /// shows.
+    /// The condition of a pod: stuck or failing if a call about it is, otherwise
+    /// what the pod itself shows.
     pub fn condition<'a>(&'a self, pod: &'a Pod) -> &'a Condition {
         let by_calls = self.by_calls.get(&pod.report.status.uid);
         by_calls.unwrap_or(&pod.condition)

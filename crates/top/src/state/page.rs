@@ -39,8 +39,8 @@ pub struct Page {
 /// The topic of a page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Topic {
-    /// The history of a pod. It contains the name, because the pod may be removed while the page is
-    /// open.
+    /// The history of a pod. It contains the name, because the pod may be
+    /// removed while the page is open.
     Pod {
         /// The UID of the pod.
         uid: PodUid,

@@ -11,9 +11,9 @@ const MIN_EVENT_ROWS: u16 = 4;
 /// The maximum height of a table while another one has the focus: title, column names, rows.
 const UNFOCUSED_ROWS: u16 = 6;
 
-/// Divides `height` among the tables, which would fill `full` rows each. First each table gets a few
-/// rows; then the table with the focus gets as many as it wants, then the pods, then the events and the
-/// others.
+/// Divides `height` among the tables, which would fill `full` rows each. First each table
+/// gets a few rows; then the table with the focus gets as many as it wants, then the pods,
+/// then the events and the others.
 pub fn heights(height: u16, full: [u16; 4], focused: Panel) -> [u16; 4] {
     let mut given = [0; 4];
     let mut left = height;

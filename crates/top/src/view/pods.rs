@@ -18,8 +18,8 @@ use crate::state::sort::Column;
 /// From this width of the screen on, the columns are wider.
 const WIDE_FROM: u16 = 100;
 
-/// From this age on, the title shows the age of the list. Pods are listed after events, otherwise twice
-/// a minute.
+/// From this age on, the title shows the age of the list. Pods are listed after events,
+/// otherwise twice a minute.
 const STALE_AFTER: Duration = Duration::from_secs(45);
 
 /// The space between two columns.

@@ -126,8 +126,8 @@ fn after_a_frame_without_a_change_the_next_one_is_complete() {
 #[test]
 fn a_new_size_clears_the_screen_within_the_update_that_fills_it() {
     if crossterm::terminal::size().is_err() {
-        // Written to the process's standard error, because the harness captures output of passing
-        // tests.
+        // Written to the process's standard error, because the harness captures
+        // output of passing tests.
         let why = "SKIPPED: another size: there is neither a terminal nor tput";
         let _ = writeln!(io::stderr(), "{why}");
         return;

@@ -68,8 +68,8 @@ impl Place {
         self.unit_directory.join(name)
     }
 
-    /// Whether systemd is to be called: it runs on this machine and reads these units, and this is not
-    /// a dry run.
+    /// Whether systemd is to be called: it runs on this machine and reads these units,
+    /// and this is not a dry run.
     fn is_live(&self) -> bool {
         !self.dry_run
             && self.unit_directory == Path::new(UNIT_DIRECTORY)

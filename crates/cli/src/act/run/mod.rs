@@ -220,7 +220,7 @@ async fn prepare(
     let config = configured(options.config.as_deref(), options.listen)?;
     let named = global.given_endpoint()?.or(config.endpoint()?);
     let endpoint = endpoint::required(named).await?;
-    // A wrong path is an error at once. It is no error if the runtime hangs now or restarts later.
+    // A wrong path is an error at once. A runtime that hangs now or restarts later is not an error.
     endpoint::connect(&endpoint).await?;
     let listeners = Listeners::bind(&config).await?;
     let socket = state_directory().join(format!("{}.sock", options.owner));

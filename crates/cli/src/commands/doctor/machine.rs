@@ -29,8 +29,8 @@ pub(super) struct Machine {
 }
 
 impl Machine {
-    /// Starts to read the machine. The helpers are started first, because starting a process may block
-    /// later.
+    /// Starts to read the machine. The helpers are started first, because starting a
+    /// process may block later.
     pub(super) fn read(logs: Option<Duration>, until: Instant) -> anyhow::Result<Self> {
         let mut helpers = helpers()?;
         let (observed, is_observed): (_, Receiver<()>) = channel();

@@ -20,8 +20,8 @@ use super::machine::Machine;
 use crate::args::KernelHints;
 use crate::{Outcome, endpoint, output};
 
-/// How long collecting may take. The diagnosis may take 30 seconds in total; the rest is for writing
-/// the bundle.
+/// How long collecting may take. The diagnosis may take 30 seconds in total; the rest
+/// is for writing the bundle.
 pub(super) const COLLECT_LIMIT: Duration = Duration::from_secs(25);
 
 /// What to collect.
@@ -31,7 +31,7 @@ pub(super) struct What {
     pub(super) kubelet_healthz: SocketAddr,
     /// Makes containerd write its goroutines if a call hangs.
     pub(super) dump_goroutines: Option<DumpGoroutines>,
-    /// The period before now of which the logs are read; `None` reads no logs.
+    /// How far back the logs are read; `None` reads no logs.
     pub(super) logs: Option<Duration>,
 }
 
@@ -100,8 +100,8 @@ async fn probes(what: &What, machine: &mut Machine, until: Instant) -> anyhow::R
     Ok(observe(probing, machine).await.unwrap_or_default())
 }
 
-/// Observes the runtime, and requests the last report after the machine was read, so that this report
-/// is current.
+/// Observes the runtime, and requests the last report after the machine was read, so
+/// that this report is current.
 async fn observe<S: Source>(mut probing: Probing<S>, machine: &mut Machine) -> Option<ProbeFacts> {
     probing.observe().await?;
     let host = machine.finish().await;

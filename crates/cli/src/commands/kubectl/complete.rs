@@ -7,8 +7,8 @@
 //!   :4                       the directive: 4 is "no file names", 0 is "file names if nothing else"
 //! ```
 //!
-//! If the last word has the form `--name=value`, the candidates are values: the shell puts `--name=`
-//! before them.
+//! If the last word has the form `--name=value`, the candidates are values: the shell
+//! puts `--name=` before them.
 
 use std::path::Path;
 use std::time::Duration;

@@ -76,7 +76,7 @@ pub async fn run(_global: &Global, options: Timeline) -> anyhow::Result<Outcome>
     }
     let form = form(&options)?;
     let now = system_clock()();
-    // At which time files end is known only once they have been read.
+    // The time at which files end is known only after they have been read.
     let is_own = from.is_empty();
     let since = is_own.then(|| now.before(options.since.unwrap_or(DEFAULT_SINCE)));
     let picture = spawn_blocking(move || read::read(&from, since, now)).await??;

@@ -186,8 +186,8 @@ async fn follow_records(
     loop {
         let record = records.next().await?;
         let is_change = match &record {
-            // Initial events need no new list: the first list of pods contains what exists at the
-            // beginning.
+            // Initial events need no new list: the first list of pods contains what
+            // exists at the beginning.
             Record::Event(event) => !event.initial,
             Record::Synced { .. } | Record::Health(_) | Record::Gap { .. } => true,
         };

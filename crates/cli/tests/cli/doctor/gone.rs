@@ -53,7 +53,8 @@ fn a_stopped_runtime_is_distinguished_from_one_that_never_ran() {
     assert_narrow(&ended.out);
 }
 
-/// Serves like a process that ends while a call is outstanding, as in a restart.
+/// Returns once a client has sent something, which ends the server: a process that ends during a call,
+/// as in a restart.
 async fn break_the_first_call(listener: &tokio::net::UnixListener) {
     // A client that only connects, to read the peer's credentials, sends nothing.
     while listener.accept().await.unwrap().0.read_u8().await.is_err() {}

@@ -72,8 +72,8 @@ impl Pleg {
         self
     }
 
-    /// Runs the command as another user, without permissions; `None` with a message if that is not
-    /// possible.
+    /// Runs the command as another user, without permissions; `None` with a message
+    /// if that is not possible.
     pub fn with_other_user(mut self) -> Option<Self> {
         let program = self.0.get_program().to_owned();
         let mut probe = Command::new(program);
@@ -89,8 +89,8 @@ impl Pleg {
             }
             _ => {
                 let why = "SKIPPED: the command cannot be run as another user from here";
-                // Written to the process's standard error, because the harness captures output of
-                // passing tests.
+                // Written to the process's standard error, because the harness captures
+                // output of passing tests.
                 let _ = writeln!(std::io::stderr(), "{why}");
                 None
             }

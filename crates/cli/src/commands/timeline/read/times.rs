@@ -18,8 +18,8 @@ const MAX_GAP: Duration = Duration::from_secs(3600);
 /// The maximum number of files that are listed; the others are counted.
 const MAX_FILES: usize = 8;
 
-/// A sentence that lists the sources with their times, if there is a gap of more than `MAX_GAP` that no
-/// source covers.
+/// A sentence that lists the sources with their times, if there is a gap of more than
+/// `MAX_GAP` that no source covers.
 pub(super) fn apart(mut all: Vec<Times>) -> Option<String> {
     all.sort_by_key(|times| times.from);
     let mut covered = all.first()?.until;

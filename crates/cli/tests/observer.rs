@@ -42,7 +42,7 @@ const WORDS: [&str; 9] = [
     "pidfd_send_signal(",
 ];
 
-/// Every place of the observer that contains one of [`WORDS`], and its reason.
+/// Every place of the observer that contains one of `WORDS`, and its reason.
 const PLACES: [(&str, &[&str], &str); 6] = [
     (
         "agent/src/diagnosis/doctor.rs",

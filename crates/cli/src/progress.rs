@@ -75,7 +75,7 @@ impl ProgressLine {
     }
 
     /// Takes the current progress, and shows it: on a terminal from `SHOWN_AFTER` on, elsewhere as a
-    /// line every [`LINE_INTERVAL`].
+    /// line every `LINE_INTERVAL`.
     pub fn advance(&mut self, progress: Option<Progress>) {
         let now = Instant::now();
         if progress != self.last {

@@ -25,7 +25,7 @@ pub struct Global {
     )]
     runtime_endpoint: Option<String>,
     /// Output format [default: text]
-    // A command that writes more formats has an argument of the same name and type.
+    // A command with more formats has its own argument of this name and type.
     #[arg(short, long, value_parser = text_or_json(), global = true)]
     output: Option<Output>,
     /// Log more to standard error; twice for debug. RUST_LOG gives finer control.
@@ -48,7 +48,8 @@ impl Global {
         }
     }
 
-    /// The endpoint that is given. An empty variable gives none.
+    /// The endpoint from the flag or the environment variable. `None` if there is
+    /// neither, or if it is empty.
     pub fn given_endpoint(&self) -> Result<Option<Endpoint>, EndpointError> {
         let named = self.runtime_endpoint.as_deref();
         named

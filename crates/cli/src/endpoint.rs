@@ -20,7 +20,8 @@ use crate::text::sentence;
 /// How long to wait for the answer to `Version`.
 const VERSION_LIMIT: Duration = Duration::from_secs(2);
 
-/// The endpoint that is given, or the first that answers.
+/// The given endpoint, or the first of the usual sockets at which a runtime answers, or accepts the
+/// connection and hangs.
 pub async fn find(named: Option<Endpoint>) -> anyhow::Result<Endpoint> {
     if let Some(endpoint) = named {
         return Ok(endpoint);
@@ -40,7 +41,7 @@ pub async fn find(named: Option<Endpoint>) -> anyhow::Result<Endpoint> {
     Err(NoRuntime(tried).into())
 }
 
-/// The endpoint that is given, or the first that answers, without a time limit.
+/// Like [`find`], but waits until there is a runtime.
 pub async fn wait_for(named: Option<Endpoint>) -> Endpoint {
     let first = match find(named).await {
         Ok(endpoint) => return endpoint,
@@ -59,13 +60,13 @@ pub async fn wait_for(named: Option<Endpoint>) -> Endpoint {
 #[error("no container runtime found; {advice}. Tried:{0}", advice = act::ADVICE_WITHOUT_RUNTIME)]
 pub struct NoRuntime(pub String);
 
-/// The sentence for the log if none of the usual sockets exists, on one line.
+/// The log message if none of the usual sockets exists, on one line.
 pub fn no_socket() -> String {
     let tried = USUAL_PLACES.join(", ");
     format!("no container runtime found; set one with --runtime-endpoint. Tried: {tried}")
 }
 
-/// The endpoint that is given, or the first of the existing usual sockets that answers. If none
+/// The given endpoint, or the first of the existing usual sockets at which a runtime answers. If none
 /// answers, the one that most likely belongs to the node's runtime.
 pub async fn present(named: Option<Endpoint>) -> Option<Endpoint> {
     if named.is_some() {
@@ -76,11 +77,11 @@ pub async fn present(named: Option<Endpoint>) -> Option<Endpoint> {
     likeliest(present.collect()).await
 }
 
-/// As [`present`].
+/// Like [`present`], but not finding an endpoint is an error.
 ///
 /// # Errors
 ///
-/// None of the usual sockets exists.
+/// No endpoint is given, and none of the usual sockets exists.
 #[cfg(feature = "act")]
 pub async fn required(named: Option<Endpoint>) -> anyhow::Result<Endpoint> {
     let endpoint = present(named).await;
@@ -111,7 +112,7 @@ async fn likeliest(mut present: Vec<Endpoint>) -> Option<Endpoint> {
 ///
 /// # Errors
 ///
-/// There is no connection, or the other side is no CRI runtime.
+/// There is no connection, or the other side is not a CRI runtime.
 pub async fn connect(endpoint: &Endpoint) -> anyhow::Result<(GrpcRuntime, Option<RuntimeVersion>)> {
     let runtime = GrpcRuntime::new(endpoint, MAX_MESSAGE_SIZE);
     let answer = version(&runtime).await;
@@ -135,7 +136,7 @@ pub fn environment(endpoint: &Endpoint, hints: KernelHints) -> Environment {
     }
 }
 
-/// `None` if the runtime accepts the connection and does not answer.
+/// The runtime's version; `None` if the runtime accepts the connection and does not answer.
 async fn version(runtime: &GrpcRuntime) -> Result<Option<RuntimeVersion>, CallError> {
     match timeout(VERSION_LIMIT, runtime.version()).await {
         Ok(answer) => answer.map(Some),

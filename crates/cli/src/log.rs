@@ -23,16 +23,17 @@ use crate::args::Format;
 /// How many lines may wait to be written.
 const MAX_WAITING_LINES: usize = 1000;
 
-/// The journal's priority of information (syslog(3)).
+/// The journal's priority for informational lines (syslog(3)).
 const INFO: u8 = 6;
 
 /// Starts the log. `RUST_LOG` takes precedence over `verbose`.
 pub fn to_stderr(verbose: u8, format: Format) {
     let level = match verbose {
-        // We report errors of kube once, not at each attempt. `watch` prints changes of health.
+        // We report kube's errors ourselves, and once, not at each attempt. `watch`
+        // prints changes of health.
         0 => "warn,kube_client=off,pleg::health=off",
         1 => "info,kube_client=off",
-        // Without each frame of the HTTP libraries.
+        // The HTTP libraries would log each frame.
         2 => "debug,h2=info,hyper=info,hyper_util=info,tower=info",
         _ => "trace",
     };
@@ -134,7 +135,7 @@ static QUEUE: OnceLock<Queue> = OnceLock::new();
 
 enum Entry {
     Line(Vec<u8>),
-    /// A message is sent once all earlier lines are written.
+    /// Requests a message once all earlier lines are written.
     Flush(SyncSender<()>),
 }
 
@@ -170,7 +171,7 @@ enum Form {
     Text,
     /// Every unprintable character is escaped.
     Json,
-    /// For the journal: begins with this priority (sd-daemon(3)).
+    /// For the journal: each line begins with this priority (sd-daemon(3)).
     Journal(u8),
 }
 
@@ -183,7 +184,7 @@ impl Write for Lines {
             }
             Form::Journal(priority) => [format!("<{priority}>").as_bytes(), line].concat(),
         };
-        // If the queue is full, the line is lost rather than the caller blocked.
+        // If the queue is full, the line is dropped, so that the caller is never blocked.
         let _ = self.queue.0.try_send(Entry::Line(written));
         Ok(line.len())
     }

@@ -25,7 +25,7 @@ mod commands;
 mod endpoint;
 mod log;
 mod observe_once;
-// Its tests run in the full build.
+// The full build compiles it only to run its tests.
 #[cfg(any(test, not(feature = "act")))]
 #[cfg_attr(feature = "act", allow(dead_code))]
 mod observing_only;
@@ -96,8 +96,8 @@ impl Outcome {
 
 /// Runs a command to its end.
 fn finish(command: impl Future<Output = anyhow::Result<Outcome>>, log_format: Format) -> ExitCode {
-    // One thread: the work of a relist is a fraction of a millisecond, and isolation is
-    // between tasks.
+    // One thread: the work of a relist takes a fraction of a millisecond, and
+    // isolation is between tasks.
     let runtime = tokio::runtime::Builder::new_current_thread()
         .enable_all()
         .build();

@@ -1,4 +1,4 @@
-//! One observation of the runtime, for commands that run where no agent does: one relist or sweep.
+//! One observation of the runtime, by a relist or a sweep, for commands on a node without an agent.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -22,10 +22,12 @@ pub struct Observation {
     pub status: StatusReport,
 }
 
-/// The interval at which the status is read: 1/20 of the elapsed time within these limits, because
-/// a report takes longer on a large node.
+/// The minimum interval at which the status is read.
 const MIN_INTERVAL: Duration = Duration::from_millis(5);
+/// The maximum interval at which the status is read.
 const MAX_INTERVAL: Duration = Duration::from_millis(200);
+/// The status is read at intervals of the elapsed time divided by this number, because a report takes
+/// longer on a large node.
 const INTERVALS: u32 = 20;
 
 /// How long to wait, after the first relist, for pods whose status contradicts the list: they are
@@ -45,13 +47,14 @@ pub async fn observe_once(endpoint: &Endpoint) -> anyhow::Result<Observation> {
     let mut waiting = Some(Waiting::begin(format!("the runtime at {endpoint}")));
     let mut progress = ProgressLine::new("inspected", "pods");
     let (runtime, _) = endpoint::connect(endpoint).await?;
-    // containerd 1.7 sends each event to one client only: these belong to an agent.
+    // containerd 1.7 sends each event to one client only, so the stream is left to an agent.
     let config = Config {
         mode: Mode::Generic,
         ..Config::default()
     };
-    // First a list is overdue, then the status calls of the sweep. If none is answered, the runtime
-    // may only be slow; the engine reports them as stuck after twice their limit.
+    // This allows for an overdue list, and then for the overdue status calls of the sweep. If none
+    // of these is answered, the runtime may only be slow, so the engine reports them as stuck
+    // after twice their limit.
     let limit = config.list_overdue + 2 * config.status_overdue + Duration::from_secs(1);
     let list_limit = config.list_overdue + Duration::from_secs(1);
     let environment = endpoint::environment(endpoint, KernelHints::Off);
@@ -61,12 +64,12 @@ pub async fn observe_once(endpoint: &Endpoint) -> anyhow::Result<Observation> {
     loop {
         let status = pleg.status().await?;
         if status.relist.progress.is_some() {
-            // Both would be shown at the same place.
+            // Both displays would use the same place on the terminal.
             drop(waiting.take());
         }
         progress.advance(status.relist.progress);
         let hung = status.stuck.iter().any(|stuck| stuck.id.is_none());
-        // Between two sweeps some pods are known.
+        // Between two sweeps `sweeping` is false, but pods are known from the last one.
         let has_nothing_to_sweep = status.pods == 0 && !status.relist.sweeping;
         let cannot_sweep = hung && has_nothing_to_sweep && begun.elapsed() > list_limit;
         if status.relist.count > 0 {
@@ -76,7 +79,7 @@ pub async fn observe_once(endpoint: &Endpoint) -> anyhow::Result<Observation> {
             let awaits_version = !hung && in_flight.any(|call| call.call == Rpc::Version);
             if is_complete(&pleg) && !awaits_version || relisted.elapsed() > MAX_CONTRADICTION_WAIT
             {
-                // The earlier report may lack what was published since.
+                // The earlier report may lack what has been published since.
                 let status = pleg.status().await?;
                 return Ok(Observation { pleg, status });
             }

@@ -22,7 +22,8 @@ use crate::endpoint::NoRuntime;
 #[error("the output was closed by its reader")]
 struct ReaderGone;
 
-/// Whether the reader of our output has gone: `pleg watch | head` succeeds.
+/// Whether the error means that the reader of our output has gone, which is not a failure: `pleg watch
+/// | head` succeeds.
 pub fn is_reader_gone(error: &anyhow::Error) -> bool {
     error.is::<ReaderGone>()
 }
@@ -62,7 +63,7 @@ pub async fn reader_gone() {
     }
 }
 
-/// Writes in another thread: a reader that does not read delays only its own output.
+/// Writes in another thread, so that a reader that does not read delays nothing else.
 pub async fn write_in_thread(
     write: impl FnOnce() -> anyhow::Result<()> + Send + 'static,
 ) -> anyhow::Result<()> {
@@ -164,7 +165,7 @@ mod tests {
         }
     }
 
-    /// A pipe, a socket or a disk that takes nothing.
+    /// A pipe, a socket or a disk that accepts nothing.
     struct Closed(io::ErrorKind);
 
     impl Write for Closed {

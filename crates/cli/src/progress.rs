@@ -12,13 +12,13 @@ use tokio::time::{Instant, sleep};
 /// A command that ends within this time shows no progress.
 const SHOWN_AFTER: Duration = Duration::from_secs(1);
 
-/// Between two lines where standard error is not a terminal, and before the first one.
+/// The time before the first line and between two lines, if standard error is not a terminal.
 const LINE_INTERVAL: Duration = Duration::from_secs(3);
 
-/// Between two changes of the spinner.
+/// The time between two changes of the spinner.
 const SPINNER_INTERVAL: Duration = Duration::from_millis(120);
 
-/// On a terminal, shows what the command waits for, and for how long it has waited, until it is
+/// On a terminal, shows what the command waits for and how long it has waited, until this value is
 /// dropped. Elsewhere it shows nothing.
 pub struct Waiting {
     bar: ProgressBar,
@@ -74,7 +74,8 @@ impl ProgressLine {
         }
     }
 
-    /// Takes the current progress, and shows it if it was not shown for long enough.
+    /// Takes the current progress, and shows it: on a terminal from `SHOWN_AFTER` on, elsewhere as a
+    /// line every `LINE_INTERVAL`.
     pub fn advance(&mut self, progress: Option<Progress>) {
         let now = Instant::now();
         if progress != self.last {
@@ -112,7 +113,7 @@ impl Drop for ProgressLine {
     }
 }
 
-/// 1234567 as 1,234,567.
+/// The number with grouped digits: 1234567 as 1,234,567.
 fn grouped(number: usize) -> String {
     let digits = number.to_string();
     let groups = digits.as_bytes().rchunks(3).rev();
@@ -125,7 +126,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn large_numbers_are_read_in_groups() {
+    fn the_digits_of_large_numbers_are_grouped() {
         let shown = [0, 999, 1_000, 1_234_567].map(grouped);
         assert_eq!(shown, ["0", "999", "1,000", "1,234,567"]);
     }

@@ -21,24 +21,25 @@ pub struct Reported {
     earlier: HashMap<Id, EventType>,
     health: Option<HealthReport>,
     synced: bool,
-    /// The current source is not the first one, and has not reported everything that exists yet.
+    /// Whether the current source is not the first one, and has not reported
+    /// everything that exists yet.
     begins_again: bool,
 }
 
 impl Reported {
-    /// From now on, records are those of another source.
+    /// To be called when the source has changed: later records are those of another source.
     pub fn source_changed(&mut self) {
         self.earlier.extend(self.last.drain());
         self.begins_again = self.synced;
     }
 
-    /// Returns the record to report, or `None` if it was reported before. It counts as reported from
-    /// now on.
+    /// Returns the record to report, or `None` if it was reported before. From now on, the record
+    /// counts as reported.
     pub fn take(&mut self, mut record: Record) -> Option<Record> {
         if !self.is_new(&record) {
             return None;
         }
-        // What existed at the beginning was reported then. An event that a later source calls
+        // What existed when the watch began was reported then. So an event that a later source calls
         // initial happened in between; one that it repeats after a gap stays initial.
         if let Record::Event(event) = &mut record
             && self.begins_again
@@ -63,8 +64,8 @@ impl Reported {
         }
     }
 
-    /// The first event of a source about an id is its current state. It is new if it differs from the
-    /// last event of the previous source.
+    /// The first event of a source about an id shows the id's current state. The event is new if it
+    /// differs from the last event of the previous source.
     fn is_new_event(&mut self, event: &Event) -> bool {
         let Some(id) = &event.id else {
             return true;
@@ -170,7 +171,7 @@ mod tests {
         for changed in [event("a", ContainerDied), event("b", ContainerStarted)] {
             assert_eq!(is_initial(&mut reported, changed), Some(false));
         }
-        // After `synced`, what it repeats after a gap is initial.
+        // After `synced`, what a source repeats after a gap is initial.
         assert!(reported.take(synced()).is_none(), "it was reported before");
         let gap = json!({"kind": "gap", "time": TIME, "pods": [], "all": true, "conflated": 1});
         assert!(
@@ -185,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_source_did_not_report_counts_for_the_next_one() {
+    fn reported_events_are_remembered_across_a_source_that_reports_nothing() {
         let mut reported = Reported::default();
         assert!(reported.is_new(&event("a", ContainerStarted)));
         reported.source_changed();

@@ -18,8 +18,8 @@ pub fn interrupted() -> io::Result<impl Future<Output = &'static str>> {
     })
 }
 
-/// As [`interrupted`], for a daemon: SIGHUP is ignored, because the terminal from which the daemon was
-/// started may close.
+/// Like [`interrupted`], for a daemon: SIGHUP is ignored, because the terminal from which the daemon
+/// was started may close.
 pub fn daemon_ended() -> io::Result<impl Future<Output = &'static str>> {
     let hang_up = signal(SignalKind::hangup())?;
     let interrupted = interrupted()?;
@@ -29,7 +29,7 @@ pub fn daemon_ended() -> io::Result<impl Future<Output = &'static str>> {
     })
 }
 
-/// As [`interrupted`], for a screen: SIGHUP ends it too, because its terminal has gone.
+/// Like [`interrupted`], for a screen: SIGHUP ends it too, because the screen's terminal is gone.
 pub fn screen_ended() -> io::Result<impl Future<Output = &'static str>> {
     let mut hang_up = signal(SignalKind::hangup())?;
     let interrupted = interrupted()?;
@@ -52,19 +52,19 @@ impl Stops {
         signal(kind).map(Self)
     }
 
-    /// Waits for the next one.
+    /// Waits for the next SIGTSTP.
     pub async fn next(&mut self) {
         self.0.recv().await;
     }
 
     /// Stops this process until SIGCONT.
     pub fn stop() -> io::Result<()> {
-        // SIGTSTP would run our own handler, and an orphaned process group ignores it.
+        // Not SIGTSTP: it would run our own handler, and has no effect in an orphaned process group.
         kill_process(getpid(), Signal::STOP)?;
         Ok(())
     }
 
-    /// Makes the session draw at once: SIGWINCH means that the size of the terminal has changed.
+    /// Makes the session draw at once, by the signal for a change of the terminal's size (SIGWINCH).
     pub fn redraw() -> io::Result<()> {
         kill_process(getpid(), Signal::WINCH)?;
         Ok(())

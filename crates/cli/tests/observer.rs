@@ -26,10 +26,10 @@ const OWN: [&str; 16] = [
     "top",
 ];
 
-/// Those that only the full build has: the guard, a simulated runtime, static pods.
+/// The crates that only the full build has: the guard, a simulated runtime, static pods.
 const ONLY_IN_THE_FULL_BUILD: [&str; 4] = ["pleg-guard", "pleg-sim", "static-pods", "sync-loop"];
 
-/// What starts, signals or ends a process.
+/// Text of code that starts, signals or ends a process.
 const WORDS: [&str; 9] = [
     "Command::new(",
     ".exec()",
@@ -42,7 +42,7 @@ const WORDS: [&str; 9] = [
     "pidfd_send_signal(",
 ];
 
-/// Every place of the observer that contains one of these words.
+/// Every place of the observer that contains one of `WORDS`, and its reason.
 const PLACES: [(&str, &[&str], &str); 6] = [
     (
         "agent/src/diagnosis/doctor.rs",
@@ -121,7 +121,7 @@ fn the_observer_consists_of_the_listed_crates() {
     let own = observer.iter().filter(|(_, it)| it.directory.is_some());
     let own: Vec<&str> = own.map(|(name, _)| name.as_str()).collect();
     assert_eq!(own, OWN);
-    // The full build has all of them, so these are their names.
+    // The full build has all of these crates, so their names are right.
     let full = linked(&[]);
     let acting = full
         .iter()
@@ -134,7 +134,7 @@ fn the_observer_consists_of_the_listed_crates() {
 #[test]
 fn the_observer_has_no_client_that_acts_and_no_mount_call() {
     let (observer, full) = (observer(), linked(&[]));
-    // Beside rustix, these can mount without `unsafe` in our code.
+    // Besides rustix, these crates can mount without `unsafe` in our code.
     assert!(!full.contains_key("nix") && !full.contains_key("sys-mount"));
     for (name, feature) in [
         ("pleg-cri", "act"),

@@ -18,13 +18,13 @@ pub struct Picture {
     pub advice: Vec<Advice>,
     /// What was read.
     pub sources: Vec<String>,
-    /// Restrictions that a reader must know, one sentence each.
+    /// What a reader must know about the limits of the picture, one sentence each.
     pub notes: Vec<String>,
     /// All episodes, in order of time.
     pub episodes: Vec<Episode>,
     /// The beginning of the picture.
     pub from: WallTime,
-    /// Its end: the last time for which a source was read.
+    /// The end of the picture: the last time for which a source was read.
     pub to: WallTime,
 }
 
@@ -58,7 +58,7 @@ impl Advice {
     }
 }
 
-/// The picture of an event is at least this long.
+/// The minimum duration of a picture, for example of a single event.
 const MIN_DURATION: Duration = Duration::from_secs(1);
 
 impl Picture {
@@ -80,25 +80,26 @@ impl Picture {
         })
     }
 
-    /// Returns this picture with an end until which its sources were read.
+    /// Extends this picture to the time until which its sources were read.
     pub fn read_until(mut self, time: Option<WallTime>) -> Self {
         self.to = time.map_or(self.to, |time| self.to.max(time));
         self
     }
 
-    /// Returns this picture without the episodes that are not known to have lasted until `from`.
+    /// Returns the part of this picture from `from` on. Episodes that are not known to have lasted
+    /// until then are left out.
     pub fn since(mut self, from: WallTime) -> Self {
         self.episodes.retain(|episode| episode.until() >= from);
         self.from = self.from.max(from).min(self.to.before(MIN_DURATION));
         self
     }
 
-    /// The time that it shows.
+    /// The duration that the picture shows.
     pub fn spans(&self) -> Duration {
         self.to.since(self.from)
     }
 
-    /// The begin and the end of an episode, as fractions of the width of this picture. An episode
+    /// The beginning and the end of an episode, as fractions of the width of this picture. An episode
     /// may begin before the picture.
     pub(crate) fn place(&self, episode: &Episode) -> (f64, f64) {
         let whole = self.spans().as_secs_f64();
@@ -128,7 +129,7 @@ pub(crate) fn drawn_until(episode: &Episode) -> WallTime {
     }
 }
 
-/// The duration of an episode in Go's form; empty for a moment, and if the end is not known.
+/// The duration of an episode in Go's form; empty if the episode is a moment or its end is not known.
 pub(crate) fn duration_text(episode: &Episode) -> String {
     match episode.lasted() {
         None | Some(Duration::ZERO) => String::new(),

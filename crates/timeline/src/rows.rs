@@ -15,9 +15,9 @@ use crate::Picture;
 pub(crate) struct Row {
     /// The text in front of the row.
     pub label: String,
-    /// The part of the picture that it belongs to.
+    /// The part of the picture that the row belongs to.
     pub section: Section,
-    /// The episodes that are drawn in it, in order of time.
+    /// The indices of the episodes that are drawn in this row, in order of time.
     pub episodes: Vec<usize>,
 }
 
@@ -52,8 +52,10 @@ impl Section {
     }
 }
 
-/// A section with more rows is not readable; the other rows are merged into one.
+/// The maximum number of rows in a section: more would not be readable. The other
+/// rows are merged into one.
 const MAX_ROWS: usize = 30;
+/// The maximum number of rows in the section of pods.
 const MAX_PODS: usize = 20;
 
 /// The rows of a picture.
@@ -101,8 +103,8 @@ pub(crate) fn rows(picture: &Picture) -> Vec<Row> {
     limited(&rows.collect::<Vec<_>>())
 }
 
-/// The section of a kind of episodes, its place in that section, and what a bar says if it has room
-/// for it; empty for a moment.
+/// The section of a kind of episodes, its place in that section, and the text in a bar that has room
+/// for it. The text is empty for what lasts only a moment.
 fn layout(what: &What) -> (Section, u8, &str) {
     match what {
         What::HungCall { .. } => (Section::Calls, 0, "no answer"),
@@ -126,7 +128,7 @@ fn layout(what: &What) -> (Section, u8, &str) {
     }
 }
 
-/// How long a pod waited; of several times the longest.
+/// How long a pod waited. If it waited several times, how often, and the longest time.
 fn wait_summary(waits: &[Duration]) -> String {
     let longest = waits.iter().max().map_or(0, Duration::as_secs);
     let longest = GoDuration(Duration::from_secs(longest));
@@ -166,7 +168,7 @@ pub(crate) fn sections(rows: &[Row]) -> impl Iterator<Item = (Section, &[Row])> 
     sections.map(|rows| (rows[0].section, rows))
 }
 
-/// What a bar says, if it has room for it; empty for a moment.
+/// The text in a bar that has room for it; empty for what lasts only a moment.
 pub(crate) fn state(what: &What) -> &str {
     layout(what).2
 }
@@ -190,7 +192,7 @@ pub(crate) fn legend(picture: &Picture) -> Vec<(&'static str, &'static str)> {
     colours.chain(open).collect()
 }
 
-/// The class of an episode in styles, which sets its colour.
+/// The CSS class of an episode, which sets its colour.
 pub(crate) fn class(what: &What) -> &'static str {
     match what {
         What::HungCall { .. } | What::TaskBlocked => "hung",

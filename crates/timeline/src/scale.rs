@@ -18,7 +18,7 @@ const MONTH: i64 = 30 * 86_400;
 const QUARTER: i64 = 3 * MONTH;
 const YEAR: i64 = 365 * 86_400;
 
-/// From this duration on, marks show days instead of hours.
+/// From this duration on, the title shows the duration in days.
 const SHOWN_IN_DAYS_FROM: Duration = Duration::from_secs(3 * 86_400);
 
 /// A mark of the axis: its position and its text.
@@ -29,7 +29,7 @@ pub(crate) struct Mark {
     pub text: String,
 }
 
-/// Returns at most `max` marks.
+/// Returns marks at round times, such that at most `max` of their distances fit the picture.
 pub(crate) fn marks(picture: &Picture, max: usize) -> Vec<Mark> {
     let whole = picture.spans().as_secs_f64();
     let begin = picture.from.as_unix_seconds();
@@ -61,7 +61,7 @@ fn text(second: i64, step: i64) -> String {
     time.strftime(form).to_string()
 }
 
-/// `6 May 2024, 12:29:55 to 12:36:00 UTC (6m5s)`.
+/// The time and duration of a picture: `6 May 2024, 12:29:55 to 12:36:00 UTC (6m5s)`.
 pub(crate) fn title(picture: &Picture) -> String {
     let zoned = |time: WallTime| time.timestamp().to_zoned(TimeZone::UTC);
     let (from, to) = (zoned(picture.from), zoned(picture.to));

@@ -25,7 +25,7 @@ pub fn summary(episodes: &[Episode]) -> Option<String> {
     let all = |what: What| episodes.iter().filter(move |it| it.what == what);
     let outages: Vec<_> = all(What::RuntimeSilent).collect();
     let gaps: Vec<_> = all(What::NotRecorded).collect();
-    // No call to an unresponsive runtime is answered, so its container is no culprit.
+    // No call to an unresponsive runtime is answered, so the container of such a call is not a culprit.
     let is_in_outage = |episode: &Episode| {
         let begun = |outage: &Episode| outage.from.before(UNRESPONSIVE_REPORTED_WITHIN);
         let mut outages = outages.iter();
@@ -91,7 +91,7 @@ pub fn summary(episodes: &[Episode]) -> Option<String> {
         let (times, time) = merged(matching.iter().map(|it| (it.from, it.until())).collect());
         let lasted = format!("{}{}", at_least(&matching), duration_text(time));
         parts.push(match times {
-            // Only one line shows it, the last one that was read.
+            // A single line shows the state, so its duration is not known.
             _ if time < MIN_KNOWN_DURATION => phrase.to_owned(),
             1 => format!("{phrase} for {lasted}"),
             _ => format!("{phrase} {times} times, for {lasted} in all"),
@@ -116,7 +116,8 @@ fn is_next_to_unrecorded(episode: &Episode, gap: &Episode) -> bool {
     gap.until() >= episode.from.before(before) && gap.from <= episode.until()
 }
 
-/// The number of intervals and their total duration. Two sources may show the same interval.
+/// The number of separate intervals, and their total duration. Overlapping intervals count as one,
+/// because two sources may show the same one.
 fn merged(mut times: Vec<(WallTime, WallTime)>) -> (usize, Duration) {
     times.sort_unstable();
     let mut counted: Option<WallTime> = None;
@@ -179,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn next_to_an_unrecorded_time_a_duration_is_at_least() {
+    fn a_duration_next_to_an_unrecorded_time_is_a_minimum() {
         let second = |second: i64| WallTime::from_unix_nanos(second * 1_000_000_000).unwrap();
         let gap = Episode::new(second(100), Some(second(130)), What::NotRecorded, "");
         let would = |from, to| {

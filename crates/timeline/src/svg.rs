@@ -1,4 +1,5 @@
-//! The picture as SVG: no script, states are classes, light and dark.
+//! The picture as SVG, without a script. States are CSS classes; the colours are for
+//! a light and a dark page.
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -12,23 +13,25 @@ use crate::picture::{duration_text, reason_text};
 use crate::rows::{Row, class, legend, rows, sections, state};
 use crate::scale::{marks, title};
 
-/// The colours, for both pictures.
+/// The CSS of the colours, for the SVG and the page.
 pub(crate) const COLOURS: &str = include_str!("colours.css");
 
 const WIDTH: f64 = 1200.0;
 const LABELS_WIDTH: f64 = 330.0;
 const ROW_HEIGHT: f64 = 20.0;
-/// The height of the time and the axis.
+/// The height of the title with the time, and of the axis.
 const HEAD_HEIGHT: f64 = 54.0;
 /// The free space at the right edge.
 const MARGIN: f64 = 12.0;
-/// Upper limits of the width of a character of the axis and in a bar.
+/// The maximum width of a character of the axis.
 const AXIS_CHARACTER: f64 = 7.0;
+/// The maximum width of a character in a bar.
 const BAR_CHARACTER: f64 = 6.3;
-/// Longer labels are cut.
+/// The maximum length of a label; longer ones are cut.
 const MAX_LABEL_CHARACTERS: usize = 46;
-/// Longer lines are wrapped at the width of the picture.
+/// The maximum length of a line of the summary; longer ones are wrapped.
 const MAX_SUMMARY_CHARACTERS: usize = 130;
+/// The maximum length of a line of a note; longer ones are wrapped.
 const MAX_NOTE_CHARACTERS: usize = 175;
 
 /// The whole picture as one SVG file.
@@ -88,7 +91,7 @@ pub fn svg(picture: &Picture) -> String {
     out
 }
 
-/// The meaning of each colour that is used, in one line.
+/// Draws the legend: the meaning of each colour that is used, in one line.
 fn draw_legend(picture: &Picture, y: f64, out: &mut String) {
     let mut x = 12.0;
     for (class, meaning) in legend(picture) {
@@ -104,7 +107,7 @@ fn draw_legend(picture: &Picture, y: f64, out: &mut String) {
     }
 }
 
-/// A line of text at the left edge.
+/// Draws a line of text at the left edge.
 fn draw_line(class: &str, y: f64, line: &str, out: &mut String) {
     let line = text(line);
     let _ = writeln!(
@@ -125,7 +128,7 @@ fn draw_row(picture: &Picture, row: &Row, y: f64, out: &mut String) {
     let room = WIDTH - LABELS_WIDTH - MARGIN;
     // The end of the last text in a bar.
     let mut written = 0.0;
-    // Of several bars on the same pixels only one is drawn.
+    // If several bars have the same pixels, only the first one is drawn.
     let mut drawn: BTreeMap<(i64, i64), u64> = BTreeMap::new();
     for episode in row.episodes.iter().map(|index| &picture.episodes[*index]) {
         let (from, to) = picture.place(episode);
@@ -170,7 +173,7 @@ fn bar_text(episode: &Episode, width: f64) -> Option<String> {
     (!state.is_empty()).then(|| printable(inside).into_owned())
 }
 
-/// `12:29:55 ContainerStatus hangs default/web-0/app: the reason`.
+/// The tooltip of a bar: `12:29:55 ContainerStatus hangs default/web-0/app: the reason`.
 fn tooltip(episode: &Episode) -> String {
     let subject = episode.subject_name();
     let from = episode.from.timestamp().strftime("%H:%M:%S");

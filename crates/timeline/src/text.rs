@@ -12,7 +12,7 @@ use crate::rows::{Row, rows, sections};
 use crate::scale::{marks, title};
 use crate::svg::cut_beginning;
 
-/// The number of episodes that are listed.
+/// The maximum number of episodes that are listed.
 const MAX_LINES: usize = 60;
 const LABEL_WIDTH: usize = 42;
 const DAY: Duration = Duration::from_secs(86_400);
@@ -113,7 +113,7 @@ fn list_episodes(picture: &Picture, page: &mut String) {
     let show_events = picture.episodes.len() <= MAX_LINES;
     let is_shown = |episode: &&Episode| show_events || !is_event(episode);
     let shown: Vec<&Episode> = picture.episodes.iter().filter(is_shown).collect();
-    // A picture that spans more than a day shows the date.
+    // In a picture that spans a day or more, times have the date.
     let form = match picture.spans() < DAY {
         true => "%H:%M:%S",
         false => "%Y-%m-%d %H:%M:%S",

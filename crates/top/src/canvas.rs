@@ -18,8 +18,8 @@ use ratatui::{Terminal, TerminalOptions, Viewport};
 use crate::state::{Extent, State};
 use crate::view::{self, Theme};
 
-/// Draws states on any output that understands a terminal's sequences. A terminal that knows the
-/// marks of an update shows no partial frame.
+/// Draws states on any output that understands a terminal's sequences. A terminal that supports
+/// synchronized updates shows no partial frame.
 pub struct Canvas<W: Write> {
     terminal: Terminal<CrosstermBackend<W>>,
     theme: Theme,
@@ -54,7 +54,7 @@ impl<W: Write> Canvas<W> {
         let area = Rect::from(size);
         let is_resized = self.shown.area != area;
         if is_resized {
-            // Only a new size clears the screen; that is part of the update.
+            // Only a new size clears the screen, so clearing it is part of the update.
             queue!(self.terminal.backend_mut(), BeginSynchronizedUpdate)?;
             self.terminal.resize(area)?;
         }

@@ -17,7 +17,7 @@ use serde::Deserialize;
 pub struct Diagnosis {
     /// `ok`, `problem` or `unknown`.
     pub verdict: String,
-    /// One sentence, with names.
+    /// The result in one sentence, with names.
     pub summary: String,
     /// The findings, root causes first.
     #[serde(default)]

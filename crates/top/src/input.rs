@@ -1,4 +1,4 @@
-//! Maps keys to actions, with the keys of k9s if it has the action.
+//! Maps keys to actions. If k9s has the same action, it has the same key.
 //!
 //! ```text
 //!   a prompt is open:  characters, Backspace, Enter, Esc  --> Type, Erase, Accept, Back
@@ -26,7 +26,7 @@ pub enum Action {
     Sort(Column),
     /// Move to the next table.
     NextPanel,
-    /// Move to the previous one.
+    /// Move to the previous table.
     PreviousPanel,
     /// Move by this many rows.
     Step(isize),
@@ -63,7 +63,7 @@ pub enum Mode {
     Prompt,
 }
 
-/// The action of a key; `None` if it has none in this mode.
+/// The action of a key; `None` if the key has none in this mode.
 pub fn action(key: KeyEvent, mode: Mode) -> Option<Action> {
     if key.kind == KeyEventKind::Release {
         return None;

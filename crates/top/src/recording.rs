@@ -23,9 +23,9 @@ pub trait Recording {
     fn next_after(&self, time: WallTime) -> Option<WallTime>;
     /// The time of the last entry before this time.
     fn previous_before(&self, time: WallTime) -> Option<WallTime>;
-    /// The updates that restore the state of the node at this time: the last status, the records
-    /// until then that still matter, oldest first, and then the pods, which these records have
-    /// changed.
+    /// The updates that restore the state of the node at this time: the last status, the
+    /// records until then that still matter, oldest first, and then the pods, to which these
+    /// records have been applied.
     fn at(&self, time: WallTime) -> Vec<Update>;
 }
 
@@ -42,7 +42,7 @@ pub struct Position {
     pub at: WallTime,
     /// When the recording begins.
     pub first: WallTime,
-    /// When it ends.
+    /// When the recording ends.
     pub last: WallTime,
 }
 
@@ -63,12 +63,12 @@ impl Replay {
         }
     }
 
-    /// Goes to the next entry, unless this is the last.
+    /// Goes to the next entry, if there is one.
     pub fn forward(&mut self) {
         self.at = self.recording.next_after(self.at).unwrap_or(self.at);
     }
 
-    /// Goes to the previous entry, unless this is the first.
+    /// Goes to the previous entry, if there is one.
     pub fn backward(&mut self) {
         self.at = self.recording.previous_before(self.at).unwrap_or(self.at);
     }
@@ -79,7 +79,7 @@ impl Replay {
         self.at = time.max(first).min(last);
     }
 
-    /// The updates that restore the state of the node.
+    /// The updates that restore the state of the node at the position.
     pub fn updates(&self) -> Vec<Update> {
         self.recording.at(self.at)
     }

@@ -24,10 +24,10 @@ use crate::recording::Replay;
 use crate::state::{Extent, Request, State};
 use crate::update::Update;
 
-/// The minimum interval between two frames without a key.
+/// The minimum time between two frames, unless a key is pressed.
 const MIN_FRAME_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Ages have a resolution of seconds.
+/// The time after which the screen is drawn without an update, because ages are shown in seconds.
 const REDRAW_INTERVAL: Duration = Duration::from_secs(1);
 
 /// The maximum number of updates that are applied before keys and time are checked again.
@@ -79,7 +79,7 @@ pub async fn run(
         tokio::select! {
             biased;
             event = keys.next() => match event {
-                // The sender of keys has ended.
+                // The stream of keys has ended.
                 None => return Ok(()),
                 Some(event) => {
                     state.tick(clock());

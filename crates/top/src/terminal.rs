@@ -94,8 +94,8 @@ pub fn restore() {
     }
 }
 
-/// Restores the terminal before a panic is reported, because the alternate screen is lost with its
-/// content.
+/// Makes a panic restore the terminal before the panic is reported, because what is written to the
+/// alternate screen is lost when that is closed.
 fn report_panics_on_the_restored_terminal() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {

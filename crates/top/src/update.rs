@@ -10,7 +10,7 @@ use crate::diagnosis::Diagnosis;
 /// A new fact about the node.
 #[derive(Clone, Debug)]
 pub enum Update {
-    /// The source of the updates.
+    /// The source of the updates has changed.
     Source(Source),
     /// The status of the node at a time.
     Status {
@@ -32,7 +32,7 @@ pub enum Update {
     Recorded {
         /// The record.
         record: Record,
-        /// The time of its event by the runtime, if it was recorded.
+        /// When the event happened by the runtime's clock, if that was recorded.
         happened: Option<WallTime>,
     },
     /// The result of the doctor, or why it failed.
@@ -52,10 +52,10 @@ pub enum Source {
     Connecting,
     /// Connected.
     Connected {
-        /// The source, as the header shows it: `agent at /run/pleg/agent.sock`.
+        /// The name of the source in the header: `agent at /run/pleg/agent.sock`.
         to: String,
     },
-    /// No longer connected: what is known is as of before.
+    /// No longer connected: what is known is from before the loss.
     Disconnected {
         /// The time of the loss.
         since: WallTime,

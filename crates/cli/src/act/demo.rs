@@ -1,5 +1,5 @@
-//! `pleg demo`: a simulated node on which one container holds containerd's status lock, the most
-//! common cause; what a kubelet would report, and what pleg reports.
+//! `pleg demo`: a simulated node on which one container holds containerd's status lock, the most common
+//! cause. It shows what a kubelet would report, and what pleg reports.
 //!
 //! Only the node is simulated: the library observes it as it would a real one.
 
@@ -15,7 +15,7 @@ use tokio::time::{Instant, sleep_until};
 use crate::args::{Format, Global};
 use crate::{Outcome, output, signals, text};
 
-/// What a kubelet did under this fault, which lasted 290 s.
+/// What was measured with a kubelet during the same fault, which lasted 290 s.
 const KUBELET: &str = "Measured with Kubernetes 1.36 on containerd 1.6: the kubelet noticed the \
                        same exit after 4 min 50 s, and its pods became NotReady after 4 min 0 s.";
 
@@ -28,7 +28,7 @@ const PODS: [(&str, &[&str]); 4] = [
 
 /// What happens, and what is printed, at a time after the start.
 struct Scene {
-    /// In seconds.
+    /// Seconds after the start.
     at: f64,
     text: &'static str,
     happens: fn(&Sim),
@@ -60,7 +60,7 @@ fn scenes() -> Vec<Scene> {
             hold_status_lock,
         ),
         compare(9.0),
-        // Half-way between two sweeps, which would otherwise show the exit at the same moment.
+        // Half-way between two sweeps: a sweep at the same moment would also show the exit.
         say(
             11.5,
             "Other containers still exit, and pidfds report it:",

@@ -31,7 +31,7 @@ pub const HELP: &str = "\
   pleg sim --listen /tmp/s.sock  a simulated runtime for any CRI client
 ";
 
-/// What to do if there is no runtime.
+/// The advice if no runtime is found.
 pub const ADVICE_WITHOUT_RUNTIME: &str = "set one with --runtime-endpoint, or try `pleg demo`";
 
 /// The commands.
@@ -69,7 +69,8 @@ pub fn check(_: &AgentConfig) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Whether pleg itself wrote the line breaks in an error of one of the commands.
+/// Whether pleg itself wrote the line breaks in an error of one of these
+/// commands, so that they are kept.
 pub fn has_own_line_breaks(cause: &(dyn Error + 'static)) -> bool {
     cause.is::<ScenarioError>()
 }

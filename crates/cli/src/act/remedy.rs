@@ -1,14 +1,14 @@
-//! The remedy, off by default. If one container alone blocks the lists, and the doctor is certain of the
-//! cause, its first advice is followed: to continue processes that are stopped, or to end a runc that
-//! does not return.
+//! The remedy, off by default. If one container alone blocks the lists, and the doctor is certain of
+//! the cause, the agent does what the doctor advises first: it continues stopped processes, or ends a
+//! runc that does not return.
 //!
 //! ```text
 //!   guarding, one culprit --for two minutes--> doctor --certain, advises signals--> CONT or KILL
 //!                                                \--anything else--> nothing
 //! ```
 //!
-//! Each step is logged, and recorded beside the guard's state: at most one remedy per hour, even if
-//! the agent restarts.
+//! Each step is logged, and recorded in a file beside the guard's state. Because of these records,
+//! there is at most one remedy per hour, even if the agent restarts.
 
 use std::convert::Infallible;
 use std::fs::{self, OpenOptions};
@@ -34,16 +34,16 @@ use tokio::time::{Instant, sleep};
 
 use crate::commands::doctor::collect_facts;
 
-/// Between two requests for the guard's status.
+/// The time between two requests for the guard's status.
 const STATUS_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Between the log line and the signal.
+/// The time between the announcement in the log and the signal.
 const NOTICE: Duration = Duration::from_secs(5);
 
 /// The minimum time between two remedies.
 const REMEDY_INTERVAL: Duration = Duration::from_secs(3600);
 
-/// Applies the remedy that is configured. `agent` is the socket of this daemon.
+/// Applies the configured remedy whenever its conditions hold. `agent` is the socket of this daemon.
 pub async fn apply(daemon: &Daemon, agent: PathBuf) -> Infallible {
     if daemon.config.remedy == agent::Remedy::None {
         return pending().await;
@@ -77,7 +77,7 @@ struct Node {
     records: PathBuf,
 }
 
-/// A remedy, as it is recorded.
+/// A record of one step of a remedy.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 struct Record<'a> {
@@ -88,13 +88,13 @@ struct Record<'a> {
     step: Step,
 }
 
-/// The part of the last record that is read.
+/// The part of a record that is read back.
 #[derive(Debug, Deserialize)]
 struct Last {
     time: WallTime,
 }
 
-/// The last step of a remedy.
+/// A step of a remedy.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 enum Step {
@@ -123,7 +123,7 @@ impl Remedies {
             }
             if let Err(error) = self.apply(&node, id).await {
                 tracing::warn!("no remedy for {id}: {error}");
-                // The next attempt is after another `remedyAfter`.
+                // The next attempt is made after another `remedyAfter`.
                 culprit = Culprit::default();
             }
         }
@@ -167,7 +167,7 @@ impl Remedies {
         Ok(certain_remedy(&findings, id, self.configured)?.clone())
     }
 
-    /// Sends the signals. The ids may belong to other processes by now, so the conditions are checked
+    /// Sends the signals. The PIDs may belong to other processes by now, so the conditions are checked
     /// again while pidfds hold the processes.
     async fn signal(&self, node: &Node, id: &Id, remedy: &Remedy) -> anyhow::Result<()> {
         let (signal, pids) = match remedy {
@@ -189,14 +189,14 @@ impl Remedies {
     }
 }
 
-/// The only id that blocks the lists, and since when it is the only one.
+/// The id that alone blocks the lists, and when it became the only one.
 #[derive(Debug, Default)]
 struct Culprit {
     alone: Option<(Id, Instant)>,
 }
 
 impl Culprit {
-    /// Returns the id once it has been the only one that blocks the lists for `after`.
+    /// Returns the id once it alone has blocked the lists for at least `after`.
     fn update(&mut self, guard: &GuardStatus, after: Duration, now: Instant) -> Option<&Id> {
         let mut ids = guard.culprits.iter().filter_map(|call| call.id.as_ref());
         let (Some(id), None, true) = (ids.next(), ids.next(), guard.guarding) else {
@@ -222,7 +222,8 @@ enum Lacking {
     Configuration,
 }
 
-/// The remedy for this container that the doctor advises first, if it is certain of the cause.
+/// The remedy that the doctor advises first for this container. It is an error if the doctor is not
+/// certain of the cause, if it advises no signal, or if the configuration does not allow the remedy.
 fn certain_remedy<'a>(
     findings: &'a [Finding],
     id: &Id,
@@ -304,8 +305,9 @@ mod tests {
         assert_eq!(culprit.update(&idle, after, at(400)), None);
     }
 
-    /// What the doctor finds while the status of the container `c1` and the list of all containers hang,
-    /// and the shim 7 of `c1` is in this state, with a runc of this state and age below it.
+    /// What the doctor finds while `ContainerStatus` of `c1` and `ListContainers` hang. `shim`
+    /// is the state of its shim, which has PID 7; `runc` is the state and the age in seconds
+    /// of a runc below this shim.
     fn findings(shim: char, runc: Option<(char, f64)>, frozen: &[FrozenCgroup]) -> Vec<Finding> {
         let process = |pid, ppid, comm: &str, state, age_seconds| Process {
             pid,
@@ -381,7 +383,7 @@ mod tests {
         assert_eq!(remedy(&hangs, ShimKill), Ok(&Remedy::EndRunc([8])));
         let not_configured = Err(Lacking::Configuration);
         assert_eq!(remedy(&hangs, Shim), not_configured);
-        // It would not thaw the container.
+        // Ending the runc would not thaw the container.
         let frozen = FrozenCgroup {
             path: "/kubepods/app".into(),
             state: "FROZEN".into(),
@@ -412,12 +414,12 @@ mod tests {
     #[test]
     fn a_healthy_shim_or_a_doubtful_diagnosis_gets_no_signal() {
         let none = |findings: &[Finding]| remedy(findings, ShimKill).unwrap_err();
-        // The runtime itself may wait for its disk.
+        // The runtime itself may be waiting for its disk.
         assert_eq!(none(&findings('S', None, &[])), Lacking::Certainty);
         // A runc that has just been started is no evidence.
         let young = findings('S', Some(('S', 1.0)), &[]);
         assert_eq!(none(&young), Lacking::Certainty);
-        // A signal does not end what waits in the kernel.
+        // A signal does not end a process that waits in the kernel.
         let blocked = findings('S', Some(('D', 60.0)), &[]);
         assert_eq!(none(&blocked), Lacking::Advice);
         assert_eq!(none(&[]), Lacking::Certainty);
@@ -430,7 +432,7 @@ mod tests {
         assert_eq!(none(&likely), Lacking::Certainty);
     }
 
-    /// At most one remedy per hour, even if the agent restarts.
+    /// This limits remedies to one per hour, even if the agent restarts.
     #[test]
     fn the_time_of_the_last_record_is_read() {
         let directory = tempfile::tempdir().unwrap();

@@ -133,7 +133,7 @@ async fn follow(
     let play = async {
         let print = |played| {
             let time = sim.now();
-            // The receiver ends after this sender.
+            // The receiver outlives this sender, so sending does not fail.
             let _ = sender.send(Line::Scenario { time, played });
             Ok::<(), Infallible>(())
         };
@@ -159,7 +159,7 @@ async fn write(format: Format, mut lines: UnboundedReceiver<Line>) -> anyhow::Re
 #[derive(Serialize)]
 #[serde(tag = "kind", rename_all = "camelCase")]
 enum Line {
-    /// The socket can be used.
+    /// The simulated runtime accepts connections.
     #[serde(rename_all = "camelCase")]
     Listening {
         time: WallTime,
@@ -167,7 +167,7 @@ enum Line {
         pods: usize,
         containers: usize,
     },
-    /// The scenario has done something.
+    /// The scenario has performed an action.
     Scenario {
         time: WallTime,
         #[serde(flatten, serialize_with = "PlayedJson::serialize")]
@@ -176,7 +176,7 @@ enum Line {
 }
 
 fn listening(options: &Sim, sim: &sim::Sim) -> Line {
-    // This holds a lock: a second call of `world` before it is released would never return.
+    // `world` holds a lock: a second call before the lock is released would never return.
     let world = sim.world();
     Line::Listening {
         time: sim.now(),
@@ -186,7 +186,7 @@ fn listening(options: &Sim, sim: &sim::Sim) -> Line {
     }
 }
 
-/// The fields of an action that was performed, as JSON has them.
+/// The JSON fields of an action that was performed.
 #[derive(Serialize)]
 #[serde(remote = "Played", rename_all = "camelCase")]
 struct PlayedJson {

@@ -28,7 +28,7 @@ pub async fn run(global: &Global, options: Options) -> anyhow::Result<Outcome> {
     let served = serve(async {
         let (daemon, listeners) = prepare(global, options).await?;
         let socket = listeners.socket.path().to_owned();
-        // The receiver is in this function.
+        // The receiver is `remedied`, which lives as long as this future.
         let _ = ready.send((daemon.clone(), socket));
         Ok((daemon, listeners))
     });
@@ -56,7 +56,7 @@ pub async fn serve(
     Ok(Outcome::Done)
 }
 
-/// This program, even after its file was replaced.
+/// The path of this program, which stays valid even if the file is replaced.
 pub fn program() -> OsString {
     "/proc/self/exe".into()
 }
@@ -105,7 +105,7 @@ async fn prepare(global: &Global, options: Options) -> anyhow::Result<(Daemon, L
     Ok((daemon, listeners))
 }
 
-/// The runtime behind this socket, if it is that of a guard.
+/// The runtime behind this socket, if the socket is a guard's.
 async fn behind_guard(endpoint: &Endpoint) -> Option<Endpoint> {
     let guard = guard_api::Client::new(endpoint.path());
     let status = guard

@@ -65,7 +65,8 @@ pub async fn run(global: &Global, options: Analyze) -> anyhow::Result<Outcome> {
     }
 }
 
-/// Reading more files at the same time needs more memory, and is hardly faster.
+/// The default number of files to read at once is at most this: reading more needs more
+/// memory, and is hardly faster.
 const MAX_JOBS: NonZeroUsize = NonZeroUsize::new(8).unwrap();
 
 fn processors() -> NonZeroUsize {
@@ -88,7 +89,7 @@ fn read(files: &[String], at_once: NonZeroUsize) -> (Analysis, Vec<Unreadable>) 
     (analysis, unreadable)
 }
 
-/// Adds a snapshot, whose bundle is diagnosed as by `pleg doctor --from`.
+/// Adds a snapshot to the analysis. Its bundle is diagnosed as by `pleg doctor --from`.
 fn add_snapshot(analysis: &mut Analysis, path: String, is_alone: bool) {
     let read = recorder::snapshot::open(Path::new(&path));
     let mut input = InputReport {
@@ -167,10 +168,10 @@ fn read_files(files: &[String], at_once: NonZeroUsize) -> (Analysis, Vec<Unreada
     (analyzer.finish(), unreadable)
 }
 
-/// A bar on standard error, if that is a terminal.
+/// A progress bar on standard error, if standard error is a terminal.
 struct Progress {
     bar: ProgressBar,
-    /// The size of all inputs that have begun; `None` if the size of one is not known.
+    /// The total size in bytes of the inputs opened so far; `None` if the size of one is not known.
     bytes: Option<u64>,
 }
 

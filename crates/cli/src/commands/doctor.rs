@@ -97,7 +97,7 @@ struct Report<'a> {
     unasked: usize,
     /// How many rows of the lists may be wrong.
     undecided: usize,
-    /// The connection to the runtime was lost during the observation, and is back.
+    /// Whether the connection to the runtime was lost during the observation, and is back.
     is_interrupted: bool,
     /// The guard in front of the runtime, if there is one.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -160,8 +160,9 @@ fn unwritten(path: &Path) -> String {
     format!("cannot write the bundle {}", printable_path(path))
 }
 
-/// Checks whether the bundle can be written. A mistake of the user is an error at once. A disk that is
-/// full or hangs may be the fault of the node: that inner error is returned after the diagnosis.
+/// Checks whether the bundle can be written. A mistake of the user is the outer error, which ends the
+/// command at once. A disk that is full or hangs may be the fault of the node: this is the inner error,
+/// which is reported after the diagnosis.
 async fn check_place(path: &Path) -> anyhow::Result<anyhow::Result<()>> {
     let place = path.to_owned();
     match on_disk(CHECK_LIMIT, move || bundle::check_place(&place)).await {

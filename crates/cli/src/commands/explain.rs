@@ -39,19 +39,19 @@ pub fn run(global: &Global, options: Explain) -> anyhow::Result<Outcome> {
     Ok(Outcome::Done)
 }
 
-/// The Jaro similarity from which an id is suggested; the same as in clap.
+/// An id is suggested if its Jaro similarity is greater than this, as in clap.
 const MIN_SIMILARITY: f64 = 0.7;
 
-/// The id of a cause. Rules that are not read yet may define it.
+/// The id of a cause. It may be defined by rules that have not been read yet.
 #[derive(Clone, Debug)]
 pub struct CauseArgument(String);
 
 impl CauseArgument {
-    /// The cause of this id.
+    /// The cause with this id.
     ///
     /// # Errors
     ///
-    /// Neither the catalogue nor the installed rules have a cause of this id.
+    /// Neither the catalogue nor the installed rules have a cause with this id.
     pub fn cause(&self) -> anyhow::Result<Cause> {
         let likeness = |cause: &Cause| strsim::jaro(cause.id(), &self.0);
         self.0.parse().with_context(|| {

@@ -1,4 +1,5 @@
-//! `kubectl pleg`: all nodes in one table, or one node. kubectl finds this program as `kubectl-pleg`.
+//! `kubectl pleg`: all nodes in one table, or one node. kubectl finds this program under the name
+//! `kubectl-pleg`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -27,7 +28,7 @@ pub use complete::{complete, is_completer};
 /// The name by which kubectl finds a plugin.
 const PLUGIN: &str = "kubectl-pleg";
 
-/// Between two attempts to watch.
+/// The time between two attempts to watch.
 const RETRY_INTERVAL: Duration = Duration::from_secs(2);
 
 const AFTER_HELP: &str = "\
@@ -170,7 +171,7 @@ async fn show_fleet(fleet: &Fleet, options: &Kubectl) -> anyhow::Result<Outcome>
     Ok(Outcome::done(nodes.iter().any(NodeView::is_failing)))
 }
 
-/// All nodes, failing nodes first, and the resource version of the list.
+/// Lists the selected nodes, failing nodes first. Also returns the resource version of the list.
 async fn listed(fleet: &Fleet, options: &Kubectl) -> anyhow::Result<(Vec<NodeView>, String)> {
     let chunk = options.chunk_size as usize;
     let selector = options.selector.as_deref();
@@ -224,7 +225,7 @@ async fn watch(fleet: &Fleet, options: &Kubectl) -> anyhow::Result<Outcome> {
             () = sleep(RETRY_INTERVAL) => {}
             _ = &mut interrupted => return Ok(Outcome::Done),
         }
-        // The changes in between are the differences to what was shown.
+        // What has changed in the meantime is the difference between the new list and what was shown.
         if ended.is_err()
             && let Ok((nodes, now)) = listed(fleet, options).await
         {
@@ -234,8 +235,8 @@ async fn watch(fleet: &Fleet, options: &Kubectl) -> anyhow::Result<Outcome> {
     }
 }
 
-/// Shows changes after `version` until the server ends the watch, or it fails. The outer error is one of
-/// standard output.
+/// Shows the changes after `version` until the server ends the watch, or the watch fails. The inner
+/// error is that of the watch, the outer one that of writing to standard output.
 async fn follow(
     fleet: &Fleet,
     options: &Kubectl,
@@ -265,7 +266,7 @@ struct Shown {
     nodes: BTreeMap<String, NodeView>,
 }
 
-/// A node that is gone, in JSON.
+/// A node that was deleted, in JSON.
 #[derive(Serialize)]
 struct Gone {
     node: String,
@@ -281,7 +282,8 @@ impl Shown {
         }
     }
 
-    /// Takes the list of all nodes, and shows those that are new or differ.
+    /// Compares the list of all nodes with what was shown: reports the nodes that are gone, and shows
+    /// those that are new or differ.
     fn all(&mut self, nodes: Vec<NodeView>) -> anyhow::Result<()> {
         let present: BTreeSet<&String> = nodes.iter().map(|view| &view.node).collect();
         let known = self.nodes.keys();

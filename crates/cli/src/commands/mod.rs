@@ -26,7 +26,8 @@ pub mod timeline;
 pub mod top;
 pub mod watch;
 
-/// Refuses a path that this user may not read, before it is reported as absent or of another kind.
+/// Refuses a path that this user may not read, so that it is not reported as absent or
+/// as a file of another kind.
 fn check_permission(path: &Path) -> anyhow::Result<()> {
     // A pipe is not opened: that would take data from its reader.
     let read = path.metadata().and_then(|about| match about.is_dir() {

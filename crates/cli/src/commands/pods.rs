@@ -14,7 +14,7 @@ use crate::{Outcome, endpoint, output, text};
 pub async fn run(global: &Global, options: Pods) -> anyhow::Result<Outcome> {
     let named = global.given_endpoint()?;
     let choice = options.agent.choice();
-    // An agent also knows the pods from before the current fault.
+    // An agent also knows the pods as they were before the current fault.
     let (mut pods, status) = match AgentClient::find(&choice, named.as_ref()).await? {
         Some((agent, status)) => (of_agent(&agent, &status).await?, status),
         None => of_runtime(&endpoint::find(named).await?).await?,

@@ -58,7 +58,7 @@ fn sentences(errors: &[Error]) -> Vec<String> {
     errors.iter().map(Error::to_string).collect()
 }
 
-/// Says that there is no error.
+/// The text of the result if there is no error.
 fn valid(rules: usize, samples: usize) -> String {
     let are = if rules == 1 { "is" } else { "are" };
     let give = if samples == 1 { "gives" } else { "give" };

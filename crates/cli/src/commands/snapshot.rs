@@ -183,7 +183,7 @@ async fn parts(
             if let Err(error) = observe(named.clone(), &mut parts).await {
                 missing.push(format!("status and pods: {}", because(error)));
             }
-            // With --agent off, whether there is an agent is not known.
+            // With --agent off, it is not known whether there is an agent.
             is_own = choice != AgentChoice::Off;
             // An agent that does not respond would delay the bundle.
             AgentChoice::Off
@@ -215,7 +215,7 @@ fn because(error: anyhow::Error) -> String {
     lines.join(" ")
 }
 
-/// A recording whose last status is older is not current: an agent records its status every minute.
+/// The maximum age of the last status in a current recording: an agent records its status every minute.
 const MAX_STATUS_AGE: Duration = Duration::from_secs(180);
 
 /// Refuses the history of another runtime.
@@ -235,7 +235,7 @@ fn check_runtime(folder: &Path, now: WallTime, endpoint: Option<&str>) -> Result
     }
 }
 
-/// At least one entry.
+/// A history with at least one entry.
 struct History {
     first: recorder::Entry,
     others: Reader,

@@ -30,8 +30,8 @@ pub async fn run(global: &Global, options: Status) -> anyhow::Result<Outcome> {
     }
 }
 
-/// The status that the agent reports. If there is none, a warning says that the status shown is not
-/// the agent's.
+/// The status that the agent reports. If no agent was named and the default one cannot be used, logs a
+/// warning that the runtime is queried directly.
 async fn of_agent(
     choice: &AgentChoice,
     named: Option<&Endpoint>,
@@ -56,15 +56,16 @@ async fn of_agent(
 
 async fn of_runtime(named: Option<Endpoint>) -> anyhow::Result<StatusReport> {
     let endpoint = match endpoint::find(named).await {
-        // Connecting to the socket that is there shows why it is unreachable.
+        // Connecting to a socket that exists shows why the runtime is unreachable.
         Err(none) => endpoint::present(None).await.ok_or(none)?,
         Ok(endpoint) => endpoint,
     };
     Ok(observe_once(&endpoint).await?.status)
 }
 
-/// Whether the runtime does not listen, or closes each connection. A missing permission, or a file or
-/// service that is no runtime, is not evidence about the runtime.
+/// Whether the error means that the runtime does not listen, does not accept connections, or closes
+/// them at once. A missing permission, or a file or service that is not a runtime, is not evidence
+/// about the runtime.
 fn is_unreachable(error: &anyhow::Error) -> bool {
     use NoConnection::{Lost, NoSocket, QueueFull, Refused};
     match error.downcast_ref() {
@@ -75,8 +76,8 @@ fn is_unreachable(error: &anyhow::Error) -> bool {
     }
 }
 
-/// The outcome for the status of an agent. Degraded is no problem: every pod but those reported is
-/// observed.
+/// The outcome for the status of an agent. Degraded is not a problem: every pod except the reported
+/// ones is observed.
 fn outcome_with_agent(status: &StatusReport) -> Outcome {
     match status.health.state {
         // A problem at once, although the state is Degraded until the threshold.

@@ -6,8 +6,8 @@
 //!     of our own
 //! ```
 //!
-//! A terminal may block the thread that draws on it, and a large answer takes time to read. Each has a
-//! thread, so neither delays the other.
+//! A terminal may block the thread that draws on it, and a large answer takes time to read. The screen
+//! and the data each have a thread, so neither delays the other.
 
 use std::cell::RefCell;
 use std::future::pending;
@@ -40,7 +40,7 @@ mod recorded;
 use live::{OwnEngine, Watching};
 
 /// How many updates may wait to be shown. If there are more, their sender waits, and an agent merges
-/// its events.
+/// the events that it cannot send.
 const MAX_WAITING_UPDATES: usize = 1024;
 
 const AFTER_HELP: &str = "\
@@ -110,7 +110,7 @@ pub async fn run(global: &Global, options: Top) -> anyhow::Result<Outcome> {
     show(state, feed, ended, failed).await
 }
 
-/// What is watched, and the runtime's endpoint.
+/// Finds what to watch: an agent, or else the runtime. Also returns the runtime's endpoint.
 async fn watching(
     global: &Global,
     options: &Top,
@@ -133,7 +133,7 @@ async fn watching(
         return Ok((watching, endpoint));
     }
     let endpoint = endpoint::find(named).await?;
-    // An error now ends the command; later, the screen shows it.
+    // An error at this point ends the command; the screen shows later ones.
     endpoint::connect(&endpoint).await?;
     let text = endpoint.to_string();
     let hints = options.relisting.kernel_hints.unwrap_or(KernelHints::Auto);
@@ -145,7 +145,7 @@ async fn watching(
     Ok((Watching::Runtime(Box::new(engine)), text))
 }
 
-/// Runs `watch` in a thread of its own. The receiver gets the reason for which it ends.
+/// Runs `watch` in a thread of its own. The receiver gets the error with which it ends.
 fn in_a_thread(
     watch: impl Future<Output = anyhow::Error> + Send + 'static,
 ) -> oneshot::Receiver<anyhow::Error> {
@@ -164,8 +164,8 @@ fn in_a_thread(
     failed
 }
 
-/// Shows a feed on the terminal until the user quits, a signal arrives, or its source fails. A
-/// recording never fails.
+/// Shows a feed on the terminal until the user quits, a signal arrives, or the source of the feed
+/// fails. A recording never fails.
 async fn show(
     state: State,
     feed: Feed,
@@ -191,8 +191,8 @@ async fn show(
     result.map(|()| Outcome::Done)
 }
 
-/// Restores the terminal whenever this process is stopped, and enters the screen again when it is
-/// continued. Returns only on an error.
+/// Restores the terminal whenever this process is stopped, and enters the screen again when the process
+/// is continued. Returns only on an error.
 async fn stopping(screen: &RefCell<Screen>, mut stops: Stops) -> io::Error {
     loop {
         stops.next().await;

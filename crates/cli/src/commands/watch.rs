@@ -34,7 +34,7 @@ pub async fn run(global: &Global, options: Watch) -> anyhow::Result<Outcome> {
     Ok(Outcome::Done)
 }
 
-/// Prints records until it fails.
+/// Prints records until an error occurs.
 async fn watch(global: &Global, options: &Watch) -> anyhow::Result<Infallible> {
     let config = config(&options.relisting)?;
     let named = global.given_endpoint()?;
@@ -53,8 +53,8 @@ async fn watch(global: &Global, options: &Watch) -> anyhow::Result<Infallible> {
     }
 }
 
-/// Prints the events of the agent; while the agent is away, those of an engine of our own on the
-/// runtime that the agent watched.
+/// Prints the events of the agent. While the agent is away, prints those of an engine of our own, which
+/// watches the same runtime.
 async fn watch_agent(
     mut printer: Printer<'_>,
     agent: AgentClient,
@@ -71,7 +71,7 @@ async fn watch_agent(
         tracing::warn!("the agent stopped; watching the runtime directly");
         printer.reported.source_changed();
         let runtime = GrpcRuntime::new(&endpoint, MAX_MESSAGE_SIZE);
-        // containerd 1.7 sends each event to one client only: the stream stays free for the agent.
+        // containerd 1.7 sends each event to one client only, so the stream is left to the agent.
         let config = Config {
             mode: Mode::Generic,
             ..config.clone()
@@ -111,7 +111,8 @@ pub fn config(relisting: &Relisting) -> anyhow::Result<Config> {
     })
 }
 
-/// Warns that an agent relists according to its own configuration.
+/// Warns of each given flag that has no effect, because an agent relists according
+/// to its own configuration.
 pub fn warn_of_flags_without_effect(relisting: &Relisting) {
     let given = relisting.given();
     let (flags, verb) = match &given[..] {
@@ -145,7 +146,7 @@ impl<'a> Printer<'a> {
         }
     }
 
-    /// Watches the runtime with an engine of our own.
+    /// Prints the header, and watches the runtime with an engine of our own.
     async fn begin(
         &self,
         endpoint: &Endpoint,

@@ -15,10 +15,13 @@ use pleg_text::GoDuration;
 use super::finding::{body, head, past, titled};
 use super::{BAD, DIM, GOOD, WARN, printable, sentence, styled, wrap};
 
-/// How much the page shows; JSON has everything.
+/// The maximum number of intervals on the page; JSON has all of them.
 const MAX_INTERVALS: usize = 8;
+/// The maximum number of groups of goroutines on the page; JSON has all of them.
 const MAX_GROUPS: usize = 8;
+/// The maximum number of quoted lines on the page; JSON has all of them.
 const MAX_QUOTES: usize = 12;
+/// The maximum number of errors on the page; JSON has more.
 const MAX_ERRORS: usize = 5;
 
 /// The summary first, then the evidence.

@@ -18,8 +18,9 @@ use super::{
     sentence,
 };
 
-/// The number of findings and gaps in the report; JSON has all of them.
+/// The maximum number of findings in the report; JSON has all of them.
 const MAX_FINDINGS: usize = 8;
+/// The maximum number of files in the report that could not be read; JSON has more.
 const MAX_GAPS: usize = 8;
 
 /// The summary first; then, for each finding, the evidence and what to do.
@@ -36,7 +37,7 @@ pub fn page(diagnosis: &Diagnosis, facts: &NodeFacts) -> String {
     };
     titled(&mut page, style, word, &diagnosis.summary);
     for (number, finding) in diagnosis.findings.iter().take(MAX_FINDINGS).enumerate() {
-        // The summary is the sentence of the first problem.
+        // The summary already is the sentence of the first problem.
         if number > 0 || finding.past || diagnosis.verdict != NodeVerdict::Problem {
             page.push('\n');
             let past = past(finding);
@@ -74,7 +75,7 @@ pub fn page(diagnosis: &Diagnosis, facts: &NodeFacts) -> String {
     page
 }
 
-/// The state of the guard, which is the kubelet's view.
+/// The state of the guard, which decides what a kubelet behind it observes.
 fn of_guard(page: &mut String, guard: &GuardFacts) {
     head(page, "The guard on this node");
     if let Some(unused) = guard.unused_seconds.map(duration) {
@@ -120,7 +121,7 @@ fn not_checked(page: &mut String, causes: &[NotChecked], rights: &[NotPermitted]
         return;
     }
     head(page, "Not checked");
-    // Reasons of few causes first.
+    // Reasons that concern few causes come first.
     let mut by_reason: Vec<_> = by_reason.into_iter().chain(rights).collect();
     by_reason.sort_by_key(|(_, causes)| causes.len());
     for (why, causes) in by_reason {

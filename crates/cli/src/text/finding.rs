@@ -8,10 +8,10 @@ use causes::finding::{Finding, Verdict};
 use super::wrap::{lines, wrap};
 use super::{BOLD, sentence, styled};
 
-/// The number of lines of evidence; JSON has all of them.
+/// The maximum number of lines of evidence; JSON has all of them.
 const MAX_EVIDENCE: usize = 16;
 
-/// Adds `text` after `word` in this style.
+/// Adds `word` in this style, then `text`.
 pub fn titled(page: &mut String, style: Style, word: &str, text: &str) {
     let whole = format!("{word}: {}", sentence(text));
     for (number, line) in lines(&whole).into_iter().enumerate() {

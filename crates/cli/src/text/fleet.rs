@@ -13,18 +13,18 @@ use pleg::out::health::{Reason, short};
 
 use super::{BAD, BOLD, DIM, GOOD, WARN, aligned, printable, sentence, styled, wrap};
 
-/// The number of characters of a message in a column.
+/// The maximum number of characters of a message in a column.
 const MAX_MESSAGE: usize = 60;
 
-/// The number of events on the page of a node.
+/// The maximum number of events on the page of a node.
 const MAX_EVENTS: usize = 20;
 
 /// Which parts of the table are shown.
 #[derive(Clone, Copy, Debug)]
 pub struct Columns {
-    /// The header.
+    /// Whether the header is shown.
     pub header: bool,
-    /// More columns.
+    /// Whether the columns of the wide output are shown.
     pub wide: bool,
 }
 
@@ -67,7 +67,7 @@ fn none() -> String {
     "-".to_owned()
 }
 
-/// The cause that a diagnosis found; otherwise the reason of the condition, unless it is healthy.
+/// The cause that a diagnosis found, or else the reason of the condition unless the node is healthy.
 fn cause(node: &NodeView) -> String {
     let reason = node.reason.as_deref();
     let reason = reason.filter(|reason| *reason != Reason::AllSeen.as_str());
@@ -222,7 +222,7 @@ fn history(page: &mut String, events: &[FleetEvent], now: WallTime) {
     }
 }
 
-/// As kubectl shows ages.
+/// The age in kubectl's form.
 fn age(duration: Duration) -> String {
     let seconds = duration.as_secs();
     let (minutes, hours, days) = (seconds / 60, seconds / 3600, seconds / 86_400);

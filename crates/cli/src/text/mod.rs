@@ -68,7 +68,7 @@ const UNRESPONSIVE: &str = "does not respond: a kubelet behind it is not answere
 /// The state of a guard in front of an unresponsive runtime.
 const NOTHING_TO_ANSWER_FROM: &str = "cannot answer lists: the runtime answers no call";
 
-/// A path on one line: escaped, and shortened as a name.
+/// A path on one line, escaped and shortened like a name.
 pub fn printable_path(path: &Path) -> String {
     printable(&path.to_string_lossy()).into_owned()
 }

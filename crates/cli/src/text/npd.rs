@@ -5,7 +5,7 @@ use doctor::diagnosis::{Diagnosis, NodeVerdict};
 
 use super::printable;
 
-/// The length of a line, below the default limit of node-problem-detector.
+/// The maximum length of a line, below the default limit of node-problem-detector.
 const MAX_LENGTH: usize = 79;
 
 /// The diagnosis in one line of ASCII of fewer than 80 characters.
@@ -35,7 +35,7 @@ pub fn line(diagnosis: &Diagnosis) -> String {
     line
 }
 
-/// The culprit, because a sentence might be cut off before it; otherwise the sentence.
+/// The culprit, because a sentence might be cut off before it; the sentence if there is no culprit.
 fn of_finding(finding: &Finding) -> String {
     match culprit(&finding.culprit) {
         Some(culprit) => format!("{}: {culprit}", finding.cause),
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_names_make_no_longer_line() {
+    fn long_names_do_not_make_the_line_longer() {
         let mut finding = Finding::new(Cause::ContainerStatusLock, Confidence::Certain);
         let pod = |name: &str| {
             Some(PodName {

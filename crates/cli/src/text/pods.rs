@@ -19,10 +19,10 @@ const LAST_KNOWN: &str = "last known";
 /// The state of a container whose first status call is stuck.
 const UNKNOWN: &str = "unknown";
 
-/// A row for each container, and one for a pod without containers. For static pods also the containers
-/// that are not created yet, readiness, and the reason for waiting. A container that is known only by
-/// its stuck status call has a row too. If the runtime has answered no call since `unresponsive_since`, the
-/// states from before are the last known ones.
+/// A row for each container, and one for a pod without containers. For static pods, there are also rows
+/// for containers that have not been created yet, and columns for readiness and the reason for waiting.
+/// A container that is known only by its stuck status call has a row, too. If the runtime has answered
+/// no call since `unresponsive_since`, older states are marked as last known.
 pub fn table(
     pods: &[PodReport],
     unresponsive_since: Option<WallTime>,
@@ -74,7 +74,7 @@ pub fn table(
     aligned(table)
 }
 
-/// The containers of a pod of which no status was answered yet, and whose status call is stuck.
+/// The containers of a pod that are known only by their stuck status calls.
 fn unknown<'a>(report: &PodReport, stuck: &'a [StuckCall]) -> Vec<(&'a str, &'a Id)> {
     let status = &report.status;
     let unknown = stuck.iter().filter_map(|call| {
@@ -97,8 +97,8 @@ fn not_created(report: &PodReport) -> Vec<&StaticContainerReport> {
     missing.collect()
 }
 
-/// Readiness and reason for waiting of a container of a static pod; nothing for an earlier attempt of
-/// the container.
+/// The readiness of a container of a static pod, and why it waits; nothing for an earlier
+/// attempt of the container.
 fn readiness(report: &PodReport, container: &ContainerStatus) -> Vec<String> {
     let Some(pod) = &report.static_pod else {
         return Vec::new();
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_unresponsive_runtime_runs_is_what_was_known_last() {
+    fn states_from_before_a_runtime_became_unresponsive_are_last_known() {
         let runs = json!([{"id": "c1", "name": "app", "state": "running", "attempt": 0,
                            "image": "i"}]);
         let at = |seconds: i64| WallTime::from_unix_nanos(seconds * 1_000_000_000).unwrap();

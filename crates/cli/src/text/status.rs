@@ -230,7 +230,7 @@ fn configured(seconds: f64) -> GoDuration {
     GoDuration(Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX))
 }
 
-/// Go's form, without digits that no person needs.
+/// A duration in Go's form, cut to whole seconds, milliseconds or microseconds.
 pub(super) fn duration(seconds: f64) -> GoDuration {
     let GoDuration(exact) = configured(seconds);
     GoDuration(match exact.as_millis() {

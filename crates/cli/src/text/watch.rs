@@ -14,14 +14,14 @@ use pleg_text::GoDuration;
 
 use super::{BAD, BOLD, DIM, GOOD, WARN, clock, fit, health_style, printable, sentence, styled};
 
-/// The names of the columns are in [`columns`]. A terminal narrower than this has no column for the id,
-/// and shows pod and container in one column.
+/// A terminal that is narrower than this has no column for the id, and shows pod and
+/// container in one column.
 const WIDE: usize = 110;
 
 /// The width of the time and the event, by which continuation lines are indented.
 const INDENT: usize = 32;
 
-/// The runtime that is watched, and the names of the columns.
+/// The header: the runtime that is watched, and the names of the columns.
 pub fn header(
     version: Option<&RuntimeVersion>,
     endpoint: &Endpoint,
@@ -36,7 +36,7 @@ pub fn header(
     with_columns(&format!("{name} at {endpoint}, {how}"), width)
 }
 
-/// The same for an agent's events.
+/// The header for an agent's events: the runtime that the agent watches, and the names of the columns.
 pub fn agent_header(status: &StatusReport, width: Option<usize>) -> String {
     let runtime = &status.runtime;
     let name = match (&runtime.name, &runtime.version) {

@@ -6,14 +6,14 @@ use std::io::IsTerminal;
 
 use textwrap::{Options, WordSplitter};
 
-/// The minimum width of a terminal.
+/// The width of reports, and the minimum width of a terminal.
 const COLUMNS: usize = 80;
 
 /// A space at which no line is broken.
 const NO_BREAK: char = '\u{a0}';
 
-/// The width of the terminal that standard output is, at least 80; `None` for a pipe or a file, whose
-/// lines are not wrapped.
+/// The width of the terminal on standard output, but at least 80 columns. `None` for a pipe or a file,
+/// whose lines are not wrapped.
 pub fn terminal_columns() -> Option<usize> {
     if !std::io::stdout().is_terminal() {
         return None;
@@ -22,8 +22,8 @@ pub fn terminal_columns() -> Option<usize> {
     Some(COLUMNS.max(columns.into()))
 }
 
-/// Wraps each line that is wider than `columns`, and indents its other lines. Escape sequences do not
-/// count as columns.
+/// Wraps each line that is wider than `columns`, and indents its continuation lines. Escape sequences
+/// do not count as columns.
 pub fn fit(page: &str, indent: usize, columns: Option<usize>) -> String {
     let Some(columns) = columns else {
         return page.to_owned();
@@ -44,7 +44,7 @@ pub fn wrap(page: &mut String, first: &str, text: &str) {
     page.push('\n');
 }
 
-/// The lines of a text. Only a word or command makes one wider than the terminal.
+/// The lines of a wrapped text. Only a single word or command can make a line wider than the terminal.
 pub fn lines(text: &str) -> Vec<String> {
     let text = in_one_piece(&one_line(text));
     let lines = textwrap::wrap(&text, options()).into_iter();
@@ -52,24 +52,24 @@ pub fn lines(text: &str) -> Vec<String> {
     lines.map(|line| line.replace(NO_BREAK, " ")).collect()
 }
 
-/// Lines are broken only at spaces.
+/// Options with which lines are broken only at spaces.
 fn options<'a>() -> Options<'a> {
     let options = Options::new(COLUMNS).break_words(false);
     options.word_splitter(WordSplitter::NoHyphenation)
 }
 
-/// Line breaks in the text are replaced by spaces.
+/// Replaces line breaks and repeated spaces by single spaces.
 fn one_line(text: &str) -> String {
     let words: Vec<&str> = text.split_ascii_whitespace().collect();
     words.join(" ")
 }
 
-/// Joins the words of each command, which is between two backticks.
+/// Joins the words of each command, which is the text between two backticks.
 fn in_one_piece(text: &str) -> String {
     let parts: Vec<&str> = text.split('`').collect();
     let last = parts.len() - 1;
     let parts = parts.iter().enumerate().map(|(number, part)| {
-        // The part after a backtick without a second one is no command.
+        // The part after a backtick without a second one is not a command.
         match number % 2 == 1 && number < last {
             true => part.replace(' ', NO_BREAK.encode_utf8(&mut [0; 2])),
             false => (*part).to_owned(),
@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn all_else_fits_80_columns_also_after_a_backtick_that_stands_alone() {
+    fn all_other_text_fits_80_columns_even_after_a_single_backtick() {
         let quoted = "it's said: `".to_owned() + &"one and another ".repeat(20);
         for text in ["a word ".repeat(30), quoted] {
             let wrapped = page(&text);

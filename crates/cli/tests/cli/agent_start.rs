@@ -192,7 +192,7 @@ fn the_log_of_an_agent_is_json_to_its_last_line_if_requested() {
         let mut agent = agent
             .env("PLEG_STATE_DIR", place.path().to_str().unwrap())
             .start();
-        // Its first relist is complete, so that it logs nothing about it after the signal.
+        // Once the first relist is complete, the agent logs nothing about it after the signal.
         eventually("it is healthy or has ended", || {
             let is_healthy = agent.log().contains("Healthy");
             (is_healthy || agent.has_ended()).then_some(())

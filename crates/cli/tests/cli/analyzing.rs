@@ -118,7 +118,7 @@ fn text_quotes_lines_with_file_and_number_in_front() {
 }
 
 #[test]
-fn a_log_without_a_cause_leads_to_advice_where_to_look() {
+fn a_log_without_a_cause_leads_to_advice_on_where_to_look() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("kubelet.log");
     fs::write(&path, UNHEALTHY).unwrap();

@@ -74,7 +74,7 @@ fn after_recovery_a_snapshot_has_the_past_finding_with_culprit_and_advice() {
         let run = Pleg::new(&[args, &["-o", "json"]].concat()).run();
         run.assert_code(code).value()
     };
-    // Now the node is healthy; the file has the problem.
+    // The node is healthy now; the file still contains the problem.
     let diagnosed = json(&["doctor", "--from", &file], 0);
     let analyzed = json(&["analyze", &file], 1);
     for (value, verdict) in [(&diagnosed, Some("ok")), (&analyzed, None)] {

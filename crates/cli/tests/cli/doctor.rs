@@ -16,7 +16,7 @@ use sim::Fault;
 
 use crate::support::{Ended, FakeRuntime, Pleg};
 
-/// Without an agent, and without the kubelet of this machine.
+/// Arguments for a diagnosis without an agent and without the kubelet of this machine.
 const ALONE: [&str; 4] = ["--agent", "off", "--kubelet-healthz", "127.0.0.1:1"];
 
 /// The maximum number of outstanding calls, apart from stuck ones while others are answered: the
@@ -65,7 +65,8 @@ fn once_made(sim: &sim::Sim, call: Rpc, times: usize, then: impl FnOnce(&sim::Si
     then(sim);
 }
 
-/// Only one word or command, which stays whole, makes a line wider than 80 columns.
+/// Asserts that no line is wider than 80 columns, except for a single word or
+/// command, which is never broken.
 #[track_caller]
 fn assert_narrow(page: &str) {
     for line in page.lines() {

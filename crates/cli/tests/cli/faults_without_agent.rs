@@ -43,7 +43,7 @@ fn a_hanging_version_alone_is_a_problem() {
 }
 
 #[test]
-fn if_no_status_call_is_answered_the_command_waits_until_they_are_reported() {
+fn if_no_status_call_is_answered_the_command_waits_until_the_calls_are_reported() {
     let runtime = FakeRuntime::with_pods(&[("a", &["x"]), ("b", &["x"])]);
     runtime.sim.fault(Rpc::ContainerStatus, None, Fault::Hang);
     let found = status(&runtime, &["-o", "json"]).assert_code(1).value();
@@ -157,11 +157,11 @@ fn the_status_of_another_id_is_an_error() {
 }
 
 #[test]
-fn a_list_answered_with_unavailable_is_no_lost_connection() {
+fn a_list_answered_with_unavailable_is_not_a_lost_connection() {
     let runtime = FakeRuntime::with_pods(&[("a", &["x"])]);
     let agent = Agent::watching(&runtime.endpoint());
     agent.wait_healthy();
-    // The status code is the runtime's answer.
+    // The status code Unavailable is an answer of the runtime.
     runtime.sim.fault(
         Rpc::ListPodSandbox,
         None,

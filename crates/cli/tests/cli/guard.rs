@@ -61,7 +61,7 @@ impl Guard {
         assert!(said.starts_with(&format!("{mode}: ")), "{said}");
     }
 
-    /// The answer to a kubelet.
+    /// The pods that a kubelet behind the guard observes.
     fn listed(&self) -> Value {
         let cri = self.path("cri.sock");
         let pods = Pleg::new(&["pods", "-r", &cri, "--agent", "off", "-o", "json"]);
@@ -144,7 +144,7 @@ fn the_mode_of_a_running_guard_is_shown_and_changed() {
         assert_eq!(shown["mode"], mode);
         assert_eq!(shown["guarding"], false);
         assert_eq!(shown["differences"], 0);
-        // Through it everything is as without it.
+        // Through the guard, the answer is the same as without it.
         assert_eq!(guard.listed()[0]["name"], "web");
         let printed = Pleg::new(&["guard", "mode", "--listen", &cri, "-o", "json"]);
         assert_eq!(printed.run().assert_code(0).value()["mode"], mode);
@@ -179,7 +179,7 @@ fn a_watch_reports_when_a_guard_begins_and_stops_answering() {
     watch.record("it is well", |record| is(record, "Healthy", "AllSeen"));
     runtime.sim.status_lock("web", "app");
     let cri = guard.path("cri.sock");
-    // For one of them, the last known status is shown.
+    // One of the pods is shown with its last known status, so the exit code is 1.
     let pods = Pleg::new(&["pods", "-r", &cri, "--agent", "off"]);
     pods.run().assert_code(1);
     let record = watch.record("the guard answers", |record| {
@@ -205,9 +205,9 @@ fn a_watch_reports_when_a_guard_begins_and_stops_answering() {
 }
 
 #[test]
-fn its_agent_keeps_its_connection_when_mode_pass_leaves_the_events_to_others() {
+fn an_agent_keeps_its_connection_when_mode_pass_leaves_the_events_to_others() {
     let runtime = FakeRuntime::with_pods(PODS);
-    // As containerd, which opens the stream with its first event.
+    // Like containerd, which opens the stream with its first event.
     runtime
         .sim
         .fault(Rpc::GetContainerEvents, None, sim::Fault::Hang);
@@ -224,7 +224,7 @@ fn its_agent_keeps_its_connection_when_mode_pass_leaves_the_events_to_others() {
         record["kind"] == "health" && record["state"] == "Degraded"
     });
     guard.mode("pass");
-    // All records until the event of a new pod.
+    // Checks all records until the event of a new pod.
     runtime.sim.lift_all();
     runtime.sim.run("new", &["app"]);
     watch.record("the new pod", |record| {
@@ -265,7 +265,7 @@ fn a_kubelet_does_not_notice_that_the_agent_is_killed_or_started_again() {
     let mut guard = Guard::start(&runtime);
     end(&mut guard.agent);
     assert_eq!(guard.listed()[0]["name"], "web");
-    // The socket that it left is replaced.
+    // The socket that the killed agent left is replaced.
     guard.agent = agent(guard.folder.path(), &runtime);
     guard.wait();
     assert_eq!(guard.listed()[0]["name"], "web");
@@ -347,7 +347,7 @@ fn without_the_guards_program_the_error_names_it() {
 }
 
 #[test]
-fn its_agent_observes_a_restart_of_the_runtime_as_without_a_guard() {
+fn behind_a_guard_an_agent_observes_a_restart_of_the_runtime_as_without_one() {
     let mut runtime = FakeRuntime::with_pods(PODS);
     let guard = Guard::start(&runtime);
     let until = |what: &str, wanted: &dyn Fn(&Value) -> bool| {

@@ -45,7 +45,7 @@ fn a_thousand_idle_connections_do_not_block_livez() {
             let idle: Vec<Box<dyn Stream>> = (0..1000)
                 .map(|_| {
                     let mut stream = connect(address);
-                    // It may have been closed already.
+                    // The agent may have closed the connection already.
                     let _ = stream.write_all(beginning.as_bytes());
                     stream
                 })
@@ -94,7 +94,7 @@ fn slow_clients_do_not_block_livez() {
             stream
         })
         .collect();
-    // During the connects, and while all connections are open.
+    // While connections are being accepted, and while all of them are open.
     for _ in 0..5 {
         assert_eq!(agent.get("/livez").code, 200);
     }

@@ -7,10 +7,11 @@ use sim::Fault;
 
 use crate::support::{Agent, Ended, FakeRuntime, Pleg, TEST_LIMIT, eventually, without_colours};
 
-/// Several names, because names are cut at the maximum length.
+/// The number of unprintable characters in a name. There are several names, because a name is cut at
+/// the maximum length.
 const IN_A_NAME: usize = 24;
 
-/// Names with all of them.
+/// Names that together contain every unprintable character.
 fn hostile_names() -> Vec<String> {
     let unprintable: Vec<char> = ('\0'..=char::MAX)
         .filter(|character| !pleg_text::escape::is_printable(*character))
@@ -27,7 +28,7 @@ fn hostile_names() -> Vec<String> {
         .collect()
 }
 
-/// The same names, escaped.
+/// A name as it is shown, escaped.
 fn escaped(name: &str) -> String {
     let characters = name.chars().map(|character| match character {
         printable if pleg_text::escape::is_printable(printable) => printable.to_string(),
@@ -51,7 +52,7 @@ fn assert_harmless_output(what: &str, ended: &Ended) {
     assert_harmless(what, &ended.err);
 }
 
-/// Agents and commands with the most verbose log, and with colours.
+/// `pleg` with the most verbose log, and with colours.
 fn colourful(args: &[&str]) -> Pleg {
     let args = [&["-vv"], args].concat();
     Pleg::new(&args).env("CLICOLOR_FORCE", "1")
@@ -96,7 +97,7 @@ fn names_are_escaped_in_tables_pages_warnings_and_events() {
         assert!(pods.err.contains(&name), "{name} in {}", pods.err);
         assert!(status.out.contains(&name), "{name} in {}", status.out);
     }
-    // A row or a warning each.
+    // Each pod has a row, and each call has a warning.
     assert_eq!(pods.out.lines().count(), 1 + names.len(), "{}", pods.out);
     let warnings = pods.err.lines().filter(|line| line.contains("WARN"));
     let is_about = |line: &&str| line.contains("has not answered for");

@@ -1,12 +1,12 @@
-//! Known pods stay known while malformed answers arrive, and nothing is reported of
-//! pods that cannot be observed.
+//! Known pods stay known while malformed answers arrive, and nothing is reported about pods
+//! that cannot be observed.
 
 use pleg::runtime::Rpc;
 use serde_json::Value;
 
 use crate::support::{Agent, FakeRuntime, eventually, every_nonsense};
 
-/// The events until `marker` has run, which is reported last.
+/// The events until those of the container of the pod `marker`, which are reported last.
 fn events_until(events: &mut impl Iterator<Item = Value>, marker: &str) -> Vec<Value> {
     let events = events.filter(|record| record["kind"] == "event");
     let events = events
@@ -67,7 +67,7 @@ fn a_list_above_the_receive_limit_is_reported_with_size_and_limit() {
         "{health:?}"
     );
     assert_eq!(health.code, 200);
-    // New pods are known by their events.
+    // New pods become known through their events.
     eventually("all pods are known", || {
         (agent.pods().len() == 50).then_some(())
     });

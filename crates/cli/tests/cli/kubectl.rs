@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::support::{ApiServer, Pleg, TEST_LIMIT, eventually};
 
-/// This many seconds ago, as Kubernetes writes times.
+/// The time this many seconds ago, as Kubernetes writes times.
 fn ago(seconds: i64) -> String {
     let then = Timestamp::now() - SignedDuration::from_secs(seconds);
     then.strftime("%Y-%m-%dT%H:%M:%SZ").to_string()
@@ -31,7 +31,7 @@ fn node(name: &str, ready: &str) -> Value {
     })
 }
 
-/// The condition and annotation that an agent adds.
+/// Adds the condition that an agent writes.
 fn with_condition(mut node: Value, status: &str, reason: &str, message: &str) -> Value {
     let conditions = node["status"]["conditions"].as_array_mut().unwrap();
     conditions.push(json!({
@@ -317,7 +317,7 @@ fn an_error_is_one_sentence_without_credentials() {
 }
 
 #[test]
-fn its_help_names_kubectl_and_text_of_a_node_is_escaped() {
+fn the_help_names_kubectl_and_text_of_a_node_is_escaped() {
     let help = Pleg::as_plugin(&["--help"]).run().assert_code(0).out;
     for taught in [
         "Usage: kubectl pleg",
@@ -381,7 +381,7 @@ fn kubectl_completes_nodes_options_and_their_values() {
 fn a_completion_without_a_server_has_no_candidates_and_prints_no_error() {
     let server = ApiServer::start(vec![well("a"), well("b\tc\nd")]);
     assert_eq!(server.complete(&[""]), "a\tHealthy\n:4\n");
-    // It uses the server that the earlier words select.
+    // The completion uses the server that the earlier words select.
     assert_eq!(server.complete(&["--context", "nowhere", ""]), ":4\n");
     assert_eq!(server.complete(&["--kubeconfig", "/nowhere", ""]), ":4\n");
     assert_eq!(server.complete(&[]), "a\tHealthy\n:4\n");

@@ -72,7 +72,7 @@ fn the_example_of_the_documentation_works() {
 }
 
 #[test]
-fn what_is_counted_is_in_the_singular_or_in_the_plural() {
+fn counted_nouns_are_in_the_singular_or_in_the_plural() {
     let folder = example();
     let cause = folder.path().join("rules/acme-csi-hang");
     let rules = fs::read_to_string(cause.join("rules.yaml")).unwrap();
@@ -95,7 +95,8 @@ fn what_is_counted_is_in_the_singular_or_in_the_plural() {
     );
 }
 
-/// A mistake, and parts of the error: file and line are among them.
+/// Makes a mistake in a file, and asserts that the error contains these parts. File
+/// and line are among them.
 #[track_caller]
 fn mistake(file: &str, from: &str, to: &str, code: i32, says: &[&str]) {
     let folder = example();

@@ -39,7 +39,7 @@ impl Place {
         Pleg::new(&[&args, more].concat())
     }
 
-    /// A simulated runtime that listens.
+    /// Starts a simulated runtime, and waits until it listens.
     #[track_caller]
     fn serve(&self, scenario: &str, more: &[&str]) -> Running {
         let more = [&["-o", "json"], more].concat();
@@ -61,7 +61,7 @@ impl Place {
 }
 
 #[test]
-fn its_pods_are_seen() {
+fn the_simulated_pods_are_observed() {
     let place = Place::new();
     let _sim = place.serve("", &["--pods", "3", "--containers", "2"]);
     let pods = place.look("pods").assert_code(0).value();
@@ -218,10 +218,10 @@ fn a_stale_socket_is_replaced_and_a_live_one_or_a_file_is_kept() {
 }
 
 #[test]
-fn a_signal_ends_it_with_exit_code_0_and_removes_the_socket() {
+fn a_signal_ends_the_simulation_with_exit_code_0_and_removes_the_socket() {
     for signal in [Signal::TERM, Signal::INT] {
         let place = Place::new();
-        // Even without a listener, and with an open stream.
+        // Also while all calls hang, and while nothing listens on the socket.
         let scenario = "0s run web nginx\n0s restart-runtime for 1h";
         for scenario in ["0s hang everything", scenario] {
             let mut sim = place.serve(scenario, &[]);
@@ -235,7 +235,7 @@ fn a_signal_ends_it_with_exit_code_0_and_removes_the_socket() {
 }
 
 #[test]
-fn it_serves_although_its_output_is_not_read() {
+fn a_simulated_runtime_serves_although_its_output_is_not_read() {
     let place = Place::new();
     let file = place.scenario("0s run web nginx\n0s churn 2000/s");
     let mut sim = Command::new(env!("CARGO_BIN_EXE_pleg"))
@@ -247,7 +247,7 @@ fn it_serves_although_its_output_is_not_read() {
         .unwrap();
     eventually("more was done than a pipe holds, and it answers", || {
         let pods = place.look("pods");
-        // It may not listen yet, and a container may be removed during the inspection.
+        // The runtime may not listen yet, and a container may be removed during the inspection.
         let seen = (pods.code == Some(0)).then(|| pods.value())?;
         let attempt = seen[0]["containers"][0]["attempt"].as_u64();
         attempt.filter(|attempt| *attempt > 2000)

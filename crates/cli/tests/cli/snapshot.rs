@@ -18,7 +18,7 @@ fn lines(path: &Path) -> String {
     text
 }
 
-/// Waits until something was recorded.
+/// Waits until all pods are recorded.
 fn recorded(agent: &Agent) {
     eventually("all pods are recorded", || {
         let metrics = agent.get("/metrics").body;
@@ -65,7 +65,7 @@ fn a_snapshot_has_history_status_pods_and_a_bundle_that_other_commands_read() {
         .collect();
     assert_eq!(kinds[..4], ["kind", "status", "pods", "entry"]);
     assert_eq!(kinds[kinds.len() - 3..], ["entry", "bundle", "end"]);
-    // The command line and the environment of the agent, which is a process of the node.
+    // Parts of the command line and the environment of the agent, which is a process of the node.
     for secret in ["--config", "PLEG_STATE_DIR", "CARGO"] {
         assert!(!text.contains(secret), "{secret}");
     }
@@ -134,7 +134,7 @@ fn without_agent_and_runtime_a_snapshot_has_only_the_history() {
 }
 
 #[test]
-fn while_the_agent_is_stopped_status_and_bundle_are_of_the_runtime() {
+fn while_the_agent_is_stopped_status_and_bundle_come_from_the_runtime() {
     let (runtime, agent) = recorded_node(&[("a", &["x"])]);
     agent.stop();
     let place = tempfile::tempdir().unwrap();
@@ -171,7 +171,7 @@ fn a_truncated_bundle_leaves_the_history_readable() {
 }
 
 #[test]
-fn the_history_of_another_runtime_is_no_part_of_a_snapshot() {
+fn the_history_of_another_runtime_is_not_part_of_a_snapshot() {
     let [ours, theirs] = ["a", "b"].map(|pod| FakeRuntime::with_pods(&[(pod, &["x"])]));
     let agents = [&ours, &theirs].map(|runtime| Agent::watching(&runtime.path()));
     agents.iter().for_each(Agent::wait_healthy);

@@ -83,7 +83,7 @@ fn an_agent_stops_with_event_streams_open_and_calls_hung() {
     let ended = agent.end().assert_code(0);
     assert!(begun.elapsed() < SOON, "{:?}", begun.elapsed());
     assert!(ended.err.contains("stopping on SIGTERM"), "{}", ended.err);
-    // The stream ends with it.
+    // The stream ends with the agent.
     assert!(events.count() < 10);
 }
 

@@ -59,7 +59,7 @@ fn a_watch_whose_reader_has_gone_ends_without_an_error() {
             let mut line = String::new();
             out.read_line(&mut line).unwrap();
             assert!(!line.is_empty());
-            // After this record, it writes nothing.
+            // After this record, the watch writes nothing.
             eventually("it has relisted again", || {
                 (runtime.sim.calls_made(Rpc::ListContainers) > 1).then_some(())
             });
@@ -99,7 +99,7 @@ fn a_slow_reader_gets_a_gap_and_the_current_state() {
         let record: Value = serde_json::from_str(&line).unwrap();
         match record["kind"].as_str().unwrap() {
             "gap" => {
-                // A gap of more than 256 pods does not list them: all are to be read again.
+                // A gap of more than 256 pods does not list them: all pods are to be read again.
                 assert_keys(&record, &["kind", "time", "conflated", "pods", "all"]);
                 assert_time(&record["time"]);
                 assert_eq!(

@@ -216,7 +216,7 @@ fn the_three_files_of_the_documents_say_what_happened_and_which_of_them_have_no_
 }
 
 #[test]
-fn what_is_read_is_not_replaced_and_a_picture_is_written_whole_or_not_at_all() {
+fn an_input_is_not_replaced_and_a_picture_is_written_whole_or_not_at_all() {
     let (folder, log) = log();
     let before = fs::read_to_string(&log).unwrap();
     let stderr = timeline(&log, &["--output-file", log.to_str().unwrap()]).sentence();
@@ -282,7 +282,7 @@ fn a_pipe_is_read_completely() {
 }
 
 #[test]
-fn since_omits_what_ended_before() {
+fn since_omits_episodes_that_ended_before() {
     let (_folder, log) = log();
     let value = timeline(&log, &["-o", "json", "--since", "30s"])
         .assert_code(0)

@@ -76,7 +76,7 @@ fn a_stuck_status_call_is_on_the_screen_with_its_pod_first() {
 }
 
 #[test]
-fn a_signal_ends_it_and_the_terminal_is_restored() {
+fn a_signal_ends_the_screen_and_the_terminal_is_restored() {
     let runtime = FakeRuntime::with_pods(&[("web-0", &["app"])]);
     for signal in [Signal::TERM, Signal::HUP, Signal::INT] {
         let args = ["top", "--agent", "off", "-r", &runtime.path()];

@@ -98,7 +98,8 @@ fn a_watch_returns_to_its_agent_and_reports_nothing_twice() {
 
     agent.terminate();
     agent.end().assert_code(0);
-    // While there is no source of events, and while the watch is its own.
+    // One container exits when the watch may not have a source of events yet, one
+    // while it uses its own engine.
     runtime.sim.exit("a", "x", 5);
     watch.record("a's death", |record| record["exitCode"] == 5);
     runtime.sim.exit("b", "x", 6);

@@ -1,5 +1,5 @@
-//! Endpoints without a CRI runtime: one sentence with the cause, and exit code 2; with `pleg
-//! status` exit code 1 if the runtime is unreachable.
+//! Endpoints without a CRI runtime: one sentence with the cause, and exit code 2. `pleg status` has
+//! exit code 1 if the runtime is unreachable.
 
 use std::os::unix::net::UnixListener;
 
@@ -34,7 +34,7 @@ fn said_by(command: &str, path: &str, is_unreachable: bool) -> String {
 }
 
 #[test]
-fn no_socket_is_no_runtime() {
+fn a_missing_socket_is_reported_as_no_runtime() {
     let place = tempfile::tempdir().unwrap();
     each_command_says(
         place.path().join("none.sock").to_str().unwrap(),
@@ -56,7 +56,7 @@ fn a_socket_without_a_server_refuses_connections() {
 }
 
 #[test]
-fn a_file_is_no_socket() {
+fn a_file_is_reported_as_not_a_socket() {
     let file = tempfile::NamedTempFile::new().unwrap();
     each_command_says(
         file.path().to_str().unwrap(),

@@ -1,4 +1,4 @@
-//! The data of the page. The names are short, because a day has thousands of episodes.
+//! The data of the page. An episode is an array without names, because a day has thousands of episodes.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -12,8 +12,9 @@ use crate::rows::{class, rows, state};
 
 #[derive(Serialize)]
 struct Data {
-    /// Milliseconds since 1970.
+    /// The beginning of the picture, in milliseconds since 1970.
     from: i64,
+    /// The end of the picture, in milliseconds since 1970.
     to: i64,
     rows: Vec<RowData>,
     /// Texts, which episodes reference by number.
@@ -30,7 +31,8 @@ struct RowData {
 }
 
 /// Row, class, from, to (negative: still lasting at that time), title, object, reason, file, line,
-/// text, count, id, state. Times are milliseconds after the beginning of the picture.
+/// text, count, id, state. Times are milliseconds after the beginning of the picture. Texts other than
+/// the class are numbers of `texts`.
 type EpisodeData = (
     usize,
     &'static str,
@@ -55,8 +57,8 @@ struct Texts {
 }
 
 impl Texts {
-    /// The number of a text. Its control and format characters are escaped, so that they have no effect
-    /// on the page.
+    /// The number of a text, which is added if it is new. Its control and format characters are
+    /// escaped, so that they have no effect on the page.
     fn number(&mut self, text: &str) -> usize {
         let text = line(text);
         if let Some(number) = self.known.get(&*text) {
@@ -93,7 +95,7 @@ pub(super) fn json(picture: &Picture) -> String {
     let episodes = picture.episodes.iter().zip(row_of).map(|(episode, row)| {
         let source = episode.source.as_ref();
         let from = millis(episode.from) - begin;
-        // 0 has no sign, so an episode that ended in the first millisecond ends in the next.
+        // 0 has no sign, so an end within the first millisecond is moved to the next one.
         let to = (millis(drawn_until(episode)) - begin).max(1);
         let to = if episode.to.is_none() { -to } else { to };
         (
@@ -125,7 +127,7 @@ pub(super) fn json(picture: &Picture) -> String {
         remedies: remedies(picture),
         episodes,
     };
-    // JSON has these characters only within strings.
+    // In JSON, these characters occur only within strings.
     serde_json::to_string(&data)
         .unwrap_or_default()
         .replace('<', "\\u003c")

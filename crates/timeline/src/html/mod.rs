@@ -4,12 +4,12 @@
 //!   page.html   head, summary, causes, legend   filled in here
 //!   page.css    on a screen, on paper
 //!   page.js     draws the rows from the data, zooms, answers the mouse and the keys
-//!   data        JSON; only text is made of it
+//!   data        JSON, which the script shows only as text
 //!   noscript    the SVG
 //! ```
 //!
-//! What the page holds of a pod's name or a line is JSON in which `<` is escaped, and is shown as
-//! text only.
+//! Foreign text, such as the name of a pod or a line of a log, is escaped in HTML. In JSON, `<` is
+//! escaped, and the script shows these strings only as text.
 
 mod data;
 

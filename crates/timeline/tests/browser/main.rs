@@ -19,7 +19,7 @@ use timeline::{Advice, Picture};
 
 const BEGIN: i64 = 1_714_997_400; // 6 May 2024, 12:10:00
 
-/// Markup that must not have an effect in a name.
+/// Markup that must have no effect where it is part of a name.
 const HOSTILE: &str =
     "</script><script>window.hacked=1</script><img src=x onerror=hacked=1>\u{202e}";
 
@@ -251,7 +251,7 @@ fn a_day_with_a_hundred_thousand_events_is_drawn_in_time() {
     let page = timeline::html(&many(100_000));
     let took = begun.elapsed();
     assert!(page.contains("</html>"));
-    // 2 s is the goal of an optimised build; this one is not, and the machine may be busy.
+    // The goal is 2 s in an optimised build. This build is not optimised, and the machine may be busy.
     assert!(took.as_secs() < 20, "{took:?}");
     let bytes = page.len();
     let _ = writeln!(

@@ -13,7 +13,7 @@ use crate::recording::Position;
 /// A request for what a state cannot do by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Request {
-    /// End.
+    /// End the session.
     Quit,
     /// Run the doctor.
     Examine,
@@ -26,7 +26,7 @@ pub enum Request {
 }
 
 impl State {
-    /// Applies an action.
+    /// Applies an action. Returns a request if the state cannot carry it out by itself.
     pub fn act(&mut self, action: Action) -> Option<Request> {
         match action {
             Action::Quit => return Some(Request::Quit),
@@ -62,7 +62,7 @@ impl State {
         None
     }
 
-    /// Scrolls the page, or moves the cursor if there is none.
+    /// Scrolls the open page, or moves the cursor if no page is open.
     fn advance(&mut self, rows: isize) {
         let last = self.extent.max_scroll;
         match self.pages.last_mut() {
@@ -93,7 +93,8 @@ impl State {
         }
     }
 
-    /// Goes back by one step: closes the prompt, the page, the filter, the faults, the table.
+    /// Goes back by one step, the first of these that is possible: closes the prompt, closes the page,
+    /// removes the filter, shows more than faults, selects the first table.
     fn back(&mut self) {
         if let Some(prompt) = self.prompt.take() {
             if matches!(prompt, Prompt::Filter(_)) {
@@ -118,7 +119,7 @@ impl State {
         Some(Request::Examine)
     }
 
-    /// Changes the typed text. A filter applies while it is typed, as in k9s.
+    /// Changes the typed text of the prompt. A filter applies while it is typed, as in k9s.
     fn edit_prompt(&mut self, change: impl FnOnce(&mut String)) {
         if let Some(prompt) = &mut self.prompt {
             change(prompt.typed_mut());

@@ -3,14 +3,14 @@
 /// A cursor. It follows its row while other rows appear and disappear.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Cursor<K> {
-    /// The reader has not moved it: it is on the first row.
+    /// On the first row, whichever that is: the reader has not moved the cursor, or has moved it there.
     #[default]
     First,
     /// On a chosen row.
     On {
         /// The key of the row.
         key: K,
-        /// The last position of the row. It is selected if the row has disappeared.
+        /// The last position of the row. If the row disappears, the row at this position is selected.
         place: usize,
     },
 }
@@ -35,7 +35,7 @@ impl<K: Clone + PartialEq> Cursor<K> {
         };
         let place = place.saturating_add_signed(rows).min(last);
         *self = match place {
-            // At the top it stays on the first row.
+            // At the top, the cursor stays on the first row even if new rows appear above.
             0 => Self::First,
             place => Self::On {
                 key: keys[place].clone(),
@@ -50,7 +50,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_cursor_stays_at_its_row() {
+    fn the_cursor_follows_its_row() {
         let mut cursor = Cursor::First;
         cursor.step(&["a", "b", "c"], 1);
         assert_eq!(cursor.place(&["b", "a", "c"]), Some(0));

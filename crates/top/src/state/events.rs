@@ -92,7 +92,7 @@ impl Events {
     }
 }
 
-/// The time from an event to its report, by the runtime's own time.
+/// The time from an event, by the runtime's clock, to its report.
 pub fn latency(event: &Event, container: &ContainerStatus) -> Option<Duration> {
     let happened = match event.event_type {
         EventType::ContainerStarted => container.started_at,

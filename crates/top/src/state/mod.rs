@@ -72,7 +72,7 @@ pub struct Extent {
 }
 
 impl State {
-    /// The state for a live node, of which nothing is known yet.
+    /// The initial state for a live node: nothing is known yet.
     pub fn live(now: WallTime, namespace: Option<String>) -> Self {
         Self {
             now,
@@ -128,7 +128,7 @@ impl State {
         }
     }
 
-    /// Since when the content is not current; `None` while it is.
+    /// The time since which the content has not been current; `None` while it is current.
     pub fn stale_since(&self) -> Option<WallTime> {
         let taken = self.node.status.as_ref().map(|status| status.at);
         match (&self.node.source, self.position) {
@@ -141,13 +141,13 @@ impl State {
         }
     }
 
-    /// The time until which the node is known: a fault does not grow older while the node is not
-    /// observed.
+    /// The time until which the state of the node is known. Ages end at this time: a fault does not
+    /// grow older while the node is not observed.
     pub fn known_until(&self) -> WallTime {
         self.stale_since().unwrap_or(self.now)
     }
 
-    /// Whether the pods have arrived, and are not of an agent that has completed no relist yet.
+    /// Whether a list of pods has arrived from an agent or engine that has completed a relist.
     pub fn has_observed_pods(&self) -> bool {
         let status = self.node.status.as_ref();
         let is_before_first_relist = status.is_some_and(|status| status.value.relist.count == 0);

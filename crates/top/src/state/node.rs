@@ -39,7 +39,7 @@ pub struct Node {
     pub relists: VecDeque<Duration>,
     /// The last health that was reported.
     health: Option<HealthReport>,
-    /// The pods whose calls hang or fail.
+    /// The conditions of pods with stuck or failing calls.
     by_calls: BTreeMap<PodUid, Condition>,
 }
 
@@ -55,24 +55,24 @@ pub struct Taken<T> {
 /// The state of the doctor.
 #[derive(Clone, Debug, Default)]
 pub enum Examination {
-    /// It was not run.
+    /// The doctor has not been run.
     #[default]
     NotRun,
-    /// It is running.
+    /// The doctor is running.
     Running {
-        /// When it was started.
+        /// When the doctor was started.
         since: WallTime,
     },
-    /// It has finished.
+    /// The doctor has finished.
     Done {
-        /// When it had finished.
+        /// When the doctor finished.
         at: WallTime,
-        /// Its report.
+        /// The doctor's report.
         diagnosis: Diagnosis,
     },
-    /// It failed.
+    /// The doctor failed.
     Failed {
-        /// When it failed.
+        /// When the doctor failed.
         at: WallTime,
         /// The reason.
         why: String,
@@ -124,7 +124,8 @@ impl Node {
         self.derive();
     }
 
-    /// A new source reports the current health first, which is no change.
+    /// Takes a health report, and adds an event if it is a change. A new source first reports the
+    /// current health, which is not a change.
     fn take_health(&mut self, health: HealthReport) {
         let is_same = |last: &HealthReport| {
             (last.state, last.reason, &last.message)
@@ -141,7 +142,8 @@ impl Node {
         match record {
             Record::Event(event) => {
                 self.pods.apply(&event);
-                // What existed before the screen was opened is no event.
+                // An initial event shows what existed before the screen was
+                // opened, so it is not listed.
                 if !event.initial {
                     let latency = happened.map(|happened| event.time.since(happened));
                     if let Some(latency) = latency {
@@ -158,8 +160,8 @@ impl Node {
         }
     }
 
-    /// An event has the time of its report. The time at which it happened is known once its pod is
-    /// listed.
+    /// Computes the latencies that are not known yet. An event has the time of its report; the time at
+    /// which it happened is known once its pod is listed.
     fn find_latencies(&mut self) {
         for (event, unknown) in self.events.without_latency() {
             let uid = &event.pod.uid;
@@ -186,8 +188,8 @@ impl Node {
         self.by_calls = failing.chain(stuck).collect();
     }
 
-    /// Shows the finding that was recorded with the status, unless there is a diagnosis, which has
-    /// more than this finding.
+    /// Shows the finding that was recorded with the status, unless there is a
+    /// diagnosis, which contains more.
     pub fn show_recorded_finding(&mut self) {
         let status = self.status.as_ref();
         if let Some(found) = status.and_then(|status| status.value.finding.as_ref())
@@ -200,7 +202,8 @@ impl Node {
         }
     }
 
-    /// The condition of a pod, including the calls about it.
+    /// The condition of a pod: stuck or failing if a call about it is, otherwise
+    /// what the pod itself shows.
     pub fn condition<'a>(&'a self, pod: &'a Pod) -> &'a Condition {
         let by_calls = self.by_calls.get(&pod.report.status.uid);
         by_calls.unwrap_or(&pod.condition)

@@ -10,7 +10,7 @@ use pleg::runtime::Rpc;
 
 use super::pods::Pods;
 
-/// When a kubelet gives up on a call: the default of its `runtimeRequestTimeout`.
+/// How long a kubelet waits for a call before it gives up: the default of its `runtimeRequestTimeout`.
 pub const KUBELET_TIMEOUT: Duration = pleg::out::kubelet_view::REQUEST_TIMEOUT;
 
 /// An outstanding call.
@@ -18,20 +18,20 @@ pub const KUBELET_TIMEOUT: Duration = pleg::out::kubelet_view::REQUEST_TIMEOUT;
 pub struct Outstanding {
     /// CRI's method name.
     pub call: Rpc,
-    /// The container or sandbox; `None` for a list.
+    /// The id of the container or sandbox; `None` for a list or `Version`.
     pub id: Option<Id>,
     /// The container's name.
     pub container: Option<Arc<str>>,
     /// The pod, if it is known.
     pub pod: Option<PodRef>,
-    /// Its age when the status was taken.
+    /// The age of the call when the status was taken.
     pub age: Duration,
-    /// Whether it is reported as stuck.
+    /// Whether the call is reported as stuck.
     pub is_stuck: bool,
 }
 
 impl Outstanding {
-    /// When a call of its kind is overdue, by the default limits.
+    /// The time after which a call of this kind is overdue, by the default limits.
     pub fn overdue(&self) -> Duration {
         let config = Config::default();
         match self.id {

@@ -20,7 +20,7 @@ impl Panel {
     /// All tables, from top to bottom.
     pub const ALL: [Self; 4] = [Self::Pods, Self::Outstanding, Self::Events, Self::Findings];
 
-    /// The table this many tables further down; after the last one follows the first.
+    /// The table this many tables further down. The first table follows the last one.
     pub fn step(self, step: isize) -> Self {
         let count = Self::ALL.len() as isize;
         Self::ALL[(self as isize + step).rem_euclid(count) as usize]
@@ -32,21 +32,22 @@ impl Panel {
 pub struct Page {
     /// The topic.
     pub topic: Topic,
-    /// The number of lines by which it is scrolled.
+    /// The number of lines by which the page is scrolled.
     pub scroll: usize,
 }
 
 /// The topic of a page.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Topic {
-    /// The history of a pod. The name is shown if the pod was removed.
+    /// The history of a pod. It contains the name, because the pod may be
+    /// removed while the page is open.
     Pod {
-        /// The UID.
+        /// The UID of the pod.
         uid: PodUid,
-        /// Its namespace and name.
+        /// The namespace and name of the pod.
         name: String,
     },
-    /// A finding of the doctor, by its position.
+    /// A finding of the doctor, by its position in the list of findings.
     Finding(usize),
     /// The keys.
     Help,

@@ -18,45 +18,45 @@ pub struct Pod {
     pub report: PodReport,
     /// The condition that the pod itself shows.
     pub condition: Condition,
-    /// The number of restarts of its containers.
+    /// The number of restarts of the pod's containers.
     pub restarts: u32,
-    /// The time of the last change in it.
+    /// The time of the last change in the pod.
     pub changed: Option<WallTime>,
-    /// The time from the last event to its report.
+    /// The latency of the pod's last event: the time from the event to its report.
     pub latency: Option<Duration>,
 }
 
 /// The condition of a pod, worst first.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Condition {
-    /// A call about it is stuck.
+    /// A call about the pod is stuck.
     Stuck,
-    /// A call about it fails.
+    /// A call about the pod fails.
     Failing,
-    /// The runtime does not know the state of one of its containers.
+    /// The runtime does not know the state of one of the pod's containers.
     Unknown,
-    /// The newest instance of one of its containers ended with an error.
+    /// The newest instance of one of the pod's containers ended with an error.
     Failed {
         /// The exit code, if the runtime knows it.
         exit_code: Option<i32>,
     },
-    /// It waits, as a static pod reports it: `CrashLoopBackOff`.
+    /// The static pod or one of its containers waits, for example in `CrashLoopBackOff`.
     Waiting {
         /// The reason, in one word.
         reason: String,
     },
-    /// A container was created and does not run yet.
+    /// A container was created and does not run yet, or a sandbox is ready and has no container yet.
     Starting,
-    /// A container or sandbox runs.
+    /// A container runs.
     Running,
-    /// All its containers have exited with code 0.
+    /// The newest instance of each container has exited, none of them with an error.
     Completed,
-    /// Neither its sandbox nor any container runs.
+    /// The pod has no container, and no sandbox that is ready.
     Stopped,
 }
 
 impl Condition {
-    /// Whether it is a fault.
+    /// Whether the condition is a fault.
     pub fn is_fault(&self) -> bool {
         match self {
             Self::Stuck | Self::Failing | Self::Unknown | Self::Failed { .. } => true,
@@ -148,7 +148,8 @@ fn has_ready_sandbox(status: &PodStatus) -> bool {
     sandboxes.any(|it| it.state == SandboxState::Ready)
 }
 
-/// The number of attempts of the newest instances; a static pod counts its restarts itself.
+/// The sum of the attempt numbers of the newest instances, which begin at 0. A static pod counts its
+/// restarts itself.
 fn restarts(report: &PodReport) -> u32 {
     match &report.static_pod {
         Some(its) => its.containers.iter().map(|it| it.restarts).sum(),
@@ -204,7 +205,7 @@ impl Pods {
         }
     }
 
-    /// Sets the time from an event of a pod to its report.
+    /// Sets the latency of a pod's last event: the time from the event to its report.
     pub fn set_latency(&mut self, uid: &PodUid, latency: Duration) {
         if let Some(pod) = self.pods.get_mut(uid) {
             pod.latency = Some(latency);

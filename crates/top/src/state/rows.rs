@@ -54,7 +54,7 @@ impl State {
                             id.chain(container).chain([call.call.name()]).collect()
                         })
                 }
-                // A call for the whole node matches every filter.
+                // A call for the whole node, or one whose pod is not known, matches every filter.
                 None => true,
             }
         };
@@ -110,8 +110,8 @@ impl State {
         }
     }
 
-    /// The position of the selected pod among the shown ones. They are an argument because sorting
-    /// thousands of pods again would be half the work of a frame.
+    /// The position of the selected pod among the shown ones. The shown pods are an argument because
+    /// sorting thousands of them again would be half the work of a frame.
     pub fn selected_among(&self, pods: &[&Pod]) -> Option<usize> {
         self.cursors.pods.place(&uids(pods))
     }

@@ -8,16 +8,16 @@ use super::pods::Pod;
 /// The column by which pods are sorted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Column {
-    /// The worst first.
+    /// By condition, the worst first.
     #[default]
     State,
     /// By namespace and name.
     Name,
-    /// The most restarts first.
+    /// By restarts, the most first.
     Restarts,
-    /// The newest change first.
+    /// By the last change, the newest first.
     Changed,
-    /// The longest latency first.
+    /// By latency, the longest first.
     Latency,
 }
 
@@ -31,7 +31,7 @@ pub struct Sort {
 }
 
 impl Sort {
-    /// Sorts by a column, or reverses the order if it was sorted by it already.
+    /// Sorts by a column, or reverses the order if the pods are already sorted by this column.
     pub fn by(self, column: Column) -> Self {
         Self {
             column,

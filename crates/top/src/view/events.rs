@@ -75,7 +75,7 @@ pub fn event_clock(state: &State, is_wide: bool) -> fn(WallTime) -> String {
     }
 }
 
-/// The event, its object, the details, and the style.
+/// The texts of an entry (the event, its object, the details), and the style.
 pub fn cells(happened: &Happened, theme: &Theme) -> (String, String, String, Style) {
     match happened {
         Happened::Event { event, latency } => {

@@ -70,7 +70,7 @@ fn title(state: &State) -> String {
     }
 }
 
-/// The summary in a sentence, unless the first row has it.
+/// The summary for the title, unless a row already shows it.
 fn summary(diagnosis: &Diagnosis) -> String {
     let mut findings = diagnosis.findings.iter();
     match findings.any(|finding| finding.text() == diagnosis.summary) {

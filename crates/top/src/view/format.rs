@@ -23,7 +23,7 @@ pub fn age(duration: Duration) -> String {
     }
 }
 
-/// The duration without fractions of a second, for values that are counted each second.
+/// The duration without fractions of a second, for values that are shown anew each second.
 pub fn rounded_age(duration: Duration) -> String {
     age(Duration::from_secs(duration.as_secs()))
         .replace("0ms", "0s")
@@ -45,7 +45,7 @@ pub fn precise_clock(time: WallTime) -> String {
     formatted(time, "%H:%M:%S%.3f")
 }
 
-/// The time of day with month and day in front. The year is on the page of the keys.
+/// The time of day with month and day in front. The help page shows the year.
 pub fn dated_clock(time: WallTime) -> String {
     formatted(time, "%m-%d %H:%M:%S")
 }
@@ -67,7 +67,7 @@ pub fn clock_at(time: WallTime, now: WallTime) -> String {
     }
 }
 
-/// The time of day to the millisecond, with month and day in front if it is of another day.
+/// The time of day to the millisecond, with month and day in front if it is of another day than `now`.
 pub fn precise_clock_at(time: WallTime, now: WallTime) -> String {
     match is_same_day(time, now) {
         true => precise_clock(time),

@@ -1,4 +1,4 @@
-//! The header: one line for each part of the status, as `pleg status` has them.
+//! The header: one line for each part of the status, as in `pleg status`.
 
 use std::time::Duration;
 
@@ -18,10 +18,10 @@ use crate::state::State;
 use crate::state::node::Taken;
 use crate::update::Source;
 
-/// The columns of a label.
+/// The width of a label, in columns.
 const LABEL_WIDTH: usize = 10;
 
-/// The columns of the sparkline.
+/// The width of the sparkline, in columns.
 const SPARKLINE_WIDTH: u16 = 20;
 
 /// The line that shows whether all others are current.
@@ -33,7 +33,7 @@ const RELIST_FROM_END: u16 = 2;
 /// The maximum number of lines of the health, whose message names the culprit.
 const MAX_HEALTH_LINES: usize = 2;
 
-/// The number of lines before a status is known.
+/// The number of lines of the header before a status is known.
 const LINES_WITHOUT_STATUS: u16 = 2;
 
 /// The lines of the header.
@@ -71,7 +71,7 @@ pub fn sparkline(frame: &mut Frame<'_>, state: &State, header: Rect, theme: &The
         .take(SPARKLINE_WIDTH.into())
         .collect();
     let longest = durations.iter().copied().max().unwrap_or(0).max(1);
-    // The shortest bar has one of eight parts, so that a very short relist is visible too.
+    // The shortest bar is an eighth of the height, so that a very short relist is visible too.
     let heights = durations.iter().map(|took| 1 + 7 * took / longest);
     let sparkline = Sparkline::default()
         .direction(RenderDirection::RightToLeft)
@@ -125,7 +125,7 @@ fn runtime(report: &StatusReport) -> String {
     pleg_text::escape::sentence(&text).into_owned()
 }
 
-/// The source, and since when it is lost.
+/// The source, and when it was lost.
 fn source(state: &State, columns: usize, theme: &Theme) -> Line<'static> {
     let since = |since| {
         let ago = rounded_age(state.now.since(since));
@@ -154,7 +154,7 @@ fn source(state: &State, columns: usize, theme: &Theme) -> Line<'static> {
     )
 }
 
-/// The ages of the shown parts of a recording.
+/// The times of the shown parts of a recording, and the numbers of pods and containers.
 fn recorded(state: &State) -> String {
     let of = |taken: Option<_>| match taken {
         None => "none".to_owned(),
@@ -180,7 +180,7 @@ fn pods(state: &State) -> String {
     containers(report.pods, |state| count(state).unwrap_or(0))
 }
 
-/// The numbers of the pods in the table, which are newer than the status of a recording.
+/// The numbers of pods and containers in the table, which is newer than the status of a recording.
 fn recorded_pods(state: &State) -> String {
     let all = state.node.pods.all();
     let states = all.flat_map(|pod| pod.report.status.containers.iter().map(|it| it.state));
@@ -248,7 +248,7 @@ fn kubelet(
     let left = view.not_ready_in_seconds.filter(|_| view.ready);
     let left = left.map(|left| {
         let left = Duration::try_from_secs_f64(left).unwrap_or_default();
-        // The countdown stops when the node is not observed any more.
+        // The countdown stops when the node is no longer observed.
         left.saturating_sub(state.known_until().since(taken))
     });
     let (word, style) = match (view.ready, left) {
@@ -259,7 +259,7 @@ fn kubelet(
         ),
         (true, None) => ("would be Ready".to_owned(), theme.good()),
     };
-    // The words in front of the reason contain the remaining time.
+    // If there is a countdown, the words in front already contain what the message says about it.
     let why = match left {
         Some(_) if !view.why.is_empty() => &view.why,
         _ => &view.message,

@@ -2,17 +2,18 @@
 
 use crate::state::page::Panel;
 
-/// Title, column names, two rows.
+/// The minimum height of the table of pods: title, column names, two rows.
 const MIN_POD_ROWS: u16 = 4;
 
-/// Title and three rows.
+/// The minimum height of the table of events: title and three rows.
 const MIN_EVENT_ROWS: u16 = 4;
 
-/// The rows of a table while another one has the focus: title, column names, rows.
+/// The maximum height of a table while another one has the focus: title, column names, rows.
 const UNFOCUSED_ROWS: u16 = 6;
 
-/// Divides `height` among the tables, which would fill `full` rows each. First each table gets a
-/// few rows, then the table with the focus as many as it wants, then the pods, then the events.
+/// Divides `height` among the tables, which would fill `full` rows each. First each table
+/// gets a few rows; then the table with the focus gets as many as it wants, then the pods,
+/// then the events and the others.
 pub fn heights(height: u16, full: [u16; 4], focused: Panel) -> [u16; 4] {
     let mut given = [0; 4];
     let mut left = height;

@@ -3,20 +3,20 @@
 //! ```text
 //!   pleg top  containerd 1.7.24 at unix:///run/containerd/…     14:33:52 UTC   |
 //!   Source    agent at /run/pleg/agent.sock · 12 pods, 23 running, 1 exited    |
-//!   Health    Degraded for 41s (ContainerStuck): ListContainers is unavail…    | header
-//!   Kubelet   NotReady in 2m17s: list calls are stuck or failing               |
+//!   Health    Degraded: container postgres of defa… (ContainerStuck for 41s)   | header
+//!   Kubelet   would be NotReady in 2m17s: list calls are stuck or failing      |
 //!   Relist    generic, every 1s, 3ms by list, seen 400ms ago      ▁▁▂▁▁▃       |
-//!   Guard     off  Stream  live, 12 events  Kernel  live, 23 processes         |
+//!   Guard     off  Stream  off  Kernel  live, 23 processes                     |
 //!   ─ Pods 12 ───────────────────────────────────────────────────────────      |
 //!   POD               STATE    RESTARTS  CHANGED  LATENCY                      | pods
 //!   default/db        Stuck    0         41s      12ms                         |
 //!   ─ Outstanding 1 ─────────────────────────────────────────────────────      |
 //!   ContainerStatus  0123456789abc  default/db postgres  41s  ███│███░░░░░░    | outstanding
 //!   ─ Events 7 ──────────────────────────────────────────────────────────      |
-//!   14:33:11.024  ContainerDied  default/web nginx  exit 137, by kernel, 2ms   | events
-//!   ─ Doctor ────────────────────────────────────────────────────────────      |
+//!   14:33:11.024  ContainerDied  default/web nginx  exit 137, by kernel, 2ms … | events
+//!   ─ Doctor, 3s ago ────────────────────────────────────────────────────      |
 //!   problem  certain  containerd holds the status lock of …                    | findings
-//!   / filter  ^z faults  enter open     d doctor  ? help  q quit                 | footer
+//!   / filter  ^z faults  tab table  enter open  d doctor  ? help  q quit       | footer
 //! ```
 //!
 //! `pod_page`, `finding` and `help` are pages over the tables.
@@ -46,7 +46,7 @@ mod theme;
 
 pub use theme::Theme;
 
-/// A smaller screen shows nothing useful.
+/// The minimum width and height of the screen; a smaller one shows nothing useful.
 const MIN_SIZE: (u16, u16) = (40, 12);
 
 /// Draws a state, and returns how much of it fits.

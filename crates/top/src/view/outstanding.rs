@@ -90,7 +90,7 @@ fn scale(width: usize) -> String {
     format!("{:<mark$}│{:<room$}{end}", "0", "overdue")
 }
 
-/// How much of the time until a kubelet gives up on a call has passed.
+/// A bar that shows how much of the time has passed until a kubelet gives up on a call.
 fn bar(age: Duration, overdue: Duration, width: usize, theme: &Theme) -> Line<'static> {
     let mark = width / 4;
     let part = |age: Duration, of: Duration, cells: usize| {

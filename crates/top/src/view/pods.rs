@@ -18,8 +18,8 @@ use crate::state::sort::Column;
 /// From this width of the screen on, the columns are wider.
 const WIDE_FROM: u16 = 100;
 
-/// A list that is older than this is reported: pods are listed after events, otherwise twice a
-/// minute.
+/// From this age on, the title shows the age of the list. Pods are listed after events,
+/// otherwise twice a minute.
 const STALE_AFTER: Duration = Duration::from_secs(45);
 
 /// The space between two columns.
@@ -32,8 +32,8 @@ enum Shown {
     Running,
 }
 
-/// The columns after the name. On a narrow screen the least important ones are left out, because a
-/// row without its name is useless.
+/// The columns after the name. On a narrow screen the least important ones are left out, so that there
+/// is room for the name, without which a row is useless.
 fn columns(width: u16) -> Vec<(Shown, u16)> {
     let (state, time) = if width >= WIDE_FROM { (22, 9) } else { (16, 8) };
     let all = [

@@ -10,7 +10,7 @@ use super::format::fit;
 
 /// A table. Only the shown rows are made.
 pub struct Table<'a> {
-    /// Its content, and how much of it is shown.
+    /// The content of the table, and how much of it is shown.
     pub title: String,
     /// The names of the columns; `None` if they do not fit or are not needed.
     pub header: Option<Row<'static>>,
@@ -25,7 +25,7 @@ pub struct Table<'a> {
 }
 
 impl Table<'_> {
-    /// The number of screen rows that it would fill. An empty table is only its title.
+    /// The number of screen rows that the table would fill. An empty table is only its title.
     pub fn height(&self) -> u16 {
         let rows = match self.count {
             0 => 0,
@@ -34,7 +34,7 @@ impl Table<'_> {
         u16::try_from(rows + 1).unwrap_or(u16::MAX)
     }
 
-    /// Draws it, and returns the number of shown rows.
+    /// Draws the table, and returns the number of shown rows.
     pub fn draw(self, frame: &mut Frame<'_>, area: Rect, is_focused: bool, theme: &Theme) -> usize {
         if area.height == 0 {
             return 0;
@@ -44,7 +44,7 @@ impl Table<'_> {
             true => theme.bold(),
             false => theme.dim(),
         };
-        // A title that is too long ends with a mark, the line after it does not.
+        // A title that is too long ends with a mark, and no line follows it.
         let title = fit(&format!("─ {} ", self.title), width);
         let rule: String = match title.ends_with('…') {
             true => title,

@@ -10,7 +10,7 @@ pub struct Theme {
 }
 
 impl Theme {
-    /// With colours, or with bold and reversed text alone.
+    /// A theme with colours, or with bold and reversed text instead of them.
     pub fn new(has_colours: bool) -> Self {
         Self { has_colours }
     }
@@ -37,7 +37,7 @@ impl Theme {
         self.colour(Color::Red, Modifier::BOLD)
     }
 
-    /// Of less interest.
+    /// Content of less interest.
     pub fn dim(self) -> Style {
         Style::new().add_modifier(Modifier::DIM)
     }

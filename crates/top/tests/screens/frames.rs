@@ -12,7 +12,7 @@ use top::view::Theme;
 
 use crate::support::*;
 
-/// The marks of an update.
+/// The sequences that begin and end a synchronized update.
 const MARKS: (&[u8], &[u8]) = (b"\x1b[?2026h", b"\x1b[?2026l");
 
 /// Sequences that clear the screen, a part of it or a line.
@@ -20,7 +20,7 @@ const CLEAR: [&[u8]; 8] = [
     b"\x1b[J", b"\x1b[0J", b"\x1b[1J", b"\x1b[2J", b"\x1b[3J", b"\x1b[K", b"\x1b[2K", b"\x1bc",
 ];
 
-/// The written bytes.
+/// An output that keeps the written bytes.
 #[derive(Clone, Default)]
 struct Written(Rc<RefCell<Vec<u8>>>);
 
@@ -53,7 +53,7 @@ fn has(bytes: &[u8], part: &[u8]) -> bool {
     bytes.windows(part.len()).any(|window| window == part)
 }
 
-/// The node after this many seconds: ages, relists and the stuck calls change with each of them.
+/// Updates the state to this second: ages, relists and the stuck calls change in each of them.
 fn pass(state: &mut State, second: u32) {
     let now = f64::from(second);
     let took = 0.002 + f64::from(second * 7919 % 50) / 1000.0;
@@ -126,7 +126,8 @@ fn after_a_frame_without_a_change_the_next_one_is_complete() {
 #[test]
 fn a_new_size_clears_the_screen_within_the_update_that_fills_it() {
     if crossterm::terminal::size().is_err() {
-        // Written around the harness, which shows only the output of failing tests.
+        // Written to the process's standard error, because the harness captures
+        // output of passing tests.
         let why = "SKIPPED: another size: there is neither a terminal nor tput";
         let _ = writeln!(io::stderr(), "{why}");
         return;

@@ -71,7 +71,7 @@ fn faults_only_hides_healthy_rows() {
 }
 
 #[test]
-fn a_capital_letter_sorts_by_a_column_and_again_the_other_way_round() {
+fn a_capital_letter_sorts_by_a_column_and_pressed_again_reverses_the_order() {
     let mut screen = screen();
     let order = |screen: &mut Screen| {
         let pods = screen.shown_pods().into_iter();
@@ -99,7 +99,7 @@ fn enter_opens_the_page_of_the_selected_row_of_each_table_and_esc_goes_back() {
     for (keys, wanted) in [
         ("<enter>", "Pod  default/db"),
         ("<esc>jj<enter>", "Pod  default/cache"),
-        // A list belongs to no pod.
+        // A list call belongs to no pod.
         ("<esc><tab><enter>", "─ Outstanding"),
         ("j<enter>", "Pod  default/db"),
         ("<esc><tab><enter>", "Pod  default/cache"),
@@ -179,7 +179,7 @@ fn q_and_ctrl_c_quit_but_a_typed_q_is_a_letter() {
 #[test]
 fn the_latency_is_the_time_from_the_change_to_the_event() {
     let mut screen = screen();
-    // It exited at -2, reported at -1.5; it started at -1, reported at 0.5.
+    // job exited at -2, which was reported at -1.5; cache started at -1, which was reported at 0.5.
     assert!(screen.line("default/job ").contains("500ms"));
     assert!(screen.line("default/cache ").contains("1.5s"));
     assert!(screen.line("default/web ").ends_with(" -"));
@@ -209,6 +209,6 @@ fn only_the_selected_namespace_is_shown() {
             .line("─ Pods")
             .contains("Pods 0 of 4 ─ namespace kube-system")
     );
-    // A list that hangs concerns every namespace.
+    // A list call that hangs concerns every namespace.
     screen.line("the whole node");
 }

@@ -159,7 +159,7 @@ fn the_header_counts_what_the_table_shows() {
 }
 
 #[test]
-fn in_an_unrecorded_time_the_screen_shows_that_and_no_age_grows() {
+fn in_an_unrecorded_time_the_screen_says_so_and_no_age_grows() {
     let mut entries = recording().0;
     entries.truncate(4);
     let why = "nothing was recorded for 10m0s: the agent was stopped".to_owned();
@@ -280,7 +280,7 @@ fn times_have_dates_if_the_recording_has_more_than_one_day() {
 }
 
 #[test]
-fn a_recorded_event_shows_how_late_it_was_before_its_pod_is_listed_again() {
+fn a_recorded_event_shows_its_latency_even_before_its_pod_is_listed_again() {
     let Update::Record(record) = event(10.0, "web", "ContainerDied", json!({})) else {
         panic!("no record");
     };

@@ -32,7 +32,7 @@ fn key(character: char) -> io::Result<Event> {
     )))
 }
 
-/// Keys with the time before each.
+/// A stream of keys, each preceded by a pause in milliseconds.
 fn keys(
     keys: &'static [(u64, char)],
 ) -> impl futures_util::Stream<Item = io::Result<Event>> + Unpin {

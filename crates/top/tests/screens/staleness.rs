@@ -15,7 +15,7 @@ fn disconnected(seconds: f64) -> Update {
 }
 
 #[test]
-fn without_an_agent_the_screen_shows_since_when_and_the_rest_is_grey() {
+fn without_an_agent_the_screen_shows_when_it_was_lost_and_the_rest_is_grey() {
     let mut screen = Screen::new().coloured();
     let three = [pod("a", json!({})), pod("b", json!({}))];
     screen.feed(
@@ -42,7 +42,7 @@ fn without_an_agent_the_screen_shows_since_when_and_the_rest_is_grey() {
         assert_eq!(cell.fg, Color::Reset, "{row} {column}");
         assert!(cell.modifier.contains(Modifier::DIM), "{row} {column}");
     }
-    // It was healthy for 1 s when it last answered. The later state is not known.
+    // The node had been healthy for 1 s when the agent last answered. The later state is not known.
     screen.line("(AllSeen for 1s)");
     // The agent is connected again.
     screen.feed(16.0, [connected(), status(16.0, json!({}))]);

@@ -12,13 +12,13 @@ use top::update::Source;
 use top::view::{Theme, draw};
 use top::{State, Update};
 
-/// This many seconds after the beginning of every test.
+/// The time this many seconds after the beginning of every test.
 pub fn at(seconds: f64) -> WallTime {
     let nanos = 1_767_323_045_000_000_000 + (seconds * 1e9) as i64;
     WallTime::from_unix_nanos(nanos).unwrap()
 }
 
-/// A status with these fields in place of those of a healthy node.
+/// The status of a healthy node, with these fields changed.
 pub fn status(seconds: f64, changes: Value) -> Update {
     let mut report = json!({
         "health": {"state": "Healthy", "message": "all pods are up to date", "reason": "AllSeen",
@@ -43,7 +43,7 @@ pub fn status(seconds: f64, changes: Value) -> Update {
     }
 }
 
-/// A pod with a container `app`, with changed fields.
+/// A pod with a container `app`, with these fields of the container changed.
 pub fn pod(name: &str, changes: Value) -> Value {
     let mut app = json!({
         "id": format!("{name}/app.0"), "name": "app", "state": "running", "attempt": 0,
@@ -61,7 +61,7 @@ pub fn pod(name: &str, changes: Value) -> Value {
     })
 }
 
-/// All pods.
+/// A list of all pods.
 pub fn pods(seconds: f64, pods: &[Value]) -> Update {
     let pods = pods.iter().cloned();
     Update::Pods {
@@ -92,7 +92,7 @@ pub fn connected() -> Update {
     })
 }
 
-/// The node on which one status call has this age, and the list hangs because of it.
+/// The status of a node on which one status call has this age, and the list hangs because of it.
 pub fn locked(seconds: f64, age: f64) -> Update {
     let db = json!({"uid": "uid-db", "namespace": "default", "name": "db"});
     let stuck = json!([
@@ -129,7 +129,7 @@ pub struct Screen {
 }
 
 impl Screen {
-    /// 80 columns, 24 rows, no colours.
+    /// A screen of 80 columns and 24 rows, without colours.
     pub fn new() -> Self {
         Self::sized(80, 24)
     }
@@ -178,7 +178,7 @@ impl Screen {
                 }
             };
             rest = after;
-            // The end of a page is known after it was drawn.
+            // The end of a page is known only after it was drawn.
             self.buffer();
             let wanted = action(key, self.state.mode());
             request = wanted.and_then(|action| self.state.act(action));

@@ -25,7 +25,8 @@ fn a_panic_is_reported_on_a_terminal_that_is_restored() {
         panic!("a panic under the screen");
     }
     if Command::new("tmux").arg("-V").output().is_err() {
-        // Written around the harness, which shows only the output of failing tests.
+        // Written to the process's standard error, because the harness captures
+        // output of passing tests.
         let why = "SKIPPED: the screen in a terminal: tmux is not installed";
         let _ = writeln!(std::io::stderr(), "{why}");
         return;

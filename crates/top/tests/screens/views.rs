@@ -469,7 +469,7 @@ fn an_event_of_another_day_has_its_date_on_a_live_screen() {
 }
 
 #[test]
-fn after_midnight_the_time_since_when_a_screen_is_not_current_has_its_date() {
+fn after_midnight_the_time_since_which_a_screen_is_not_current_has_a_date() {
     let mut screen = Screen::new();
     let why = "the agent ended its events".to_owned();
     let disconnected = top::update::Source::Disconnected {

@@ -1,5 +1,5 @@
-//! `pleg guard install` and `pleg guard uninstall`: the units, and what to change in the kubelet's
-//! configuration, which is never edited here.
+//! `pleg guard install` and `pleg guard uninstall`: they write and remove the units, and print what to
+//! change in the kubelet's configuration, which they never edit.
 
 use std::fs;
 use std::io;
@@ -20,8 +20,8 @@ use crate::{Outcome, output};
 /// The directory of an administrator's units.
 const UNIT_DIRECTORY: &str = "/etc/systemd/system";
 
-/// Files that may configure a kubelet's endpoint: kubeadm (with a flag before 1.34), Debian's and
-/// Red Hat's packages, k3s and RKE2.
+/// Files in which a kubelet's endpoint may be configured: those of kubeadm (before 1.34 as a flag), of
+/// Debian's and Red Hat's packages, of k3s and of RKE2.
 const KUBELET_FILES: [&str; 8] = [
     "/var/lib/kubelet/config.yaml",
     "/var/lib/kubelet/kubeadm-flags.env",
@@ -68,7 +68,8 @@ impl Place {
         self.unit_directory.join(name)
     }
 
-    /// Whether systemd runs on this machine and reads these units.
+    /// Whether systemd is to be called: it runs on this machine and reads these units,
+    /// and this is not a dry run.
     fn is_live(&self) -> bool {
         !self.dry_run
             && self.unit_directory == Path::new(UNIT_DIRECTORY)
@@ -85,7 +86,7 @@ struct Report {
     /// The texts of files that would be written.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     texts: Vec<String>,
-    /// Whether nothing was done.
+    /// Whether this was a dry run, so that nothing was done.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     dry_run: bool,
     /// Whether systemd has started or stopped the units.
@@ -95,7 +96,7 @@ struct Report {
     kubelet_version: Option<String>,
     /// The value for the kubelet's `containerRuntimeEndpoint`.
     kubelet_endpoint: String,
-    /// The files that contain the other endpoint.
+    /// The kubelet's configuration files that contain the endpoint to be replaced.
     kubelet_files: Vec<PathBuf>,
 }
 
@@ -159,7 +160,7 @@ pub async fn install(global: &Global, install: Install) -> anyhow::Result<Outcom
     Ok(Outcome::Done)
 }
 
-/// Refuses a path that is no socket: with a wrong path, the kubelet would lose its runtime.
+/// Refuses a path that is not a socket: with a wrong path, the kubelet would lose its runtime.
 fn check_socket(runtime: &Path) -> anyhow::Result<()> {
     let (about, shown) = (fs::metadata(runtime), runtime.display());
     let about = about.with_context(|| format!("no container runtime at {shown}"))?;
@@ -287,7 +288,7 @@ fn uninstalled(report: &Report) -> String {
     text
 }
 
-/// The configuration files of a kubelet that contain this socket.
+/// The kubelet's configuration files that contain the path of this socket.
 fn kubelet_files_with(socket: &Path) -> Vec<PathBuf> {
     let socket = socket.to_string_lossy();
     let contains = |path: &&str| {

@@ -7,15 +7,15 @@ use std::{env, fs};
 use tokio::process::Command;
 use tokio::time::timeout;
 
-/// Kubelets send `localhost` as the authority of their calls from this minor version on; earlier ones
-/// send the path of the socket, which the guard's HTTP/2 server refuses.
+/// The first minor version whose kubelets send `localhost` as the authority of their calls. Earlier
+/// ones send the path of the socket, which the guard's HTTP/2 server refuses as an authority.
 pub const FIRST_MINOR: u32 = 31;
 
 /// How long a kubelet may take to print its version.
 const VERSION_LIMIT: Duration = Duration::from_secs(5);
 
-/// The version of the kubelet that runs here, or that is installed; `None` if there is none, or it
-/// does not print one.
+/// The version of the kubelet that runs on this node, or else of the one in `PATH`. `None` if there is
+/// no kubelet, or if it prints no version in time.
 pub async fn version() -> Option<Version> {
     let mut command = Command::new(running().or_else(installed)?);
     command.arg("--version").kill_on_drop(true);
@@ -26,14 +26,14 @@ pub async fn version() -> Option<Version> {
 /// A version of Kubernetes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Version {
-    /// As the kubelet prints it: `v1.36.2`.
+    /// The version as the kubelet prints it: `v1.36.2`.
     pub text: String,
     pub major: u32,
     pub minor: u32,
 }
 
 impl Version {
-    /// Whether such a kubelet can use a guard.
+    /// Whether a kubelet of this version can use a guard.
     pub fn can_use_a_guard(&self) -> bool {
         (self.major, self.minor) >= (1, FIRST_MINOR)
     }
@@ -44,7 +44,7 @@ fn running() -> Option<PathBuf> {
     let mut kubelets = processes.filter_map(|process| {
         let place = process.path();
         let name = fs::read_to_string(place.join("comm")).ok()?;
-        // The link can be opened even if the process has another root directory.
+        // The link `exe` can be opened even if the process has another root directory.
         (name.trim_end() == "kubelet").then(|| place.join("exe"))
     });
     kubelets.find(|program| program.exists())
@@ -56,7 +56,7 @@ fn installed() -> Option<PathBuf> {
     places.find(|place| Path::is_file(place))
 }
 
-/// `Kubernetes v1.36.2`.
+/// Parses the output of `kubelet --version`, such as `Kubernetes v1.36.2`.
 fn parse(text: &str) -> Option<Version> {
     let text = text.lines().next()?.trim().strip_prefix("Kubernetes ")?;
     let mut numbers = text.strip_prefix('v')?.split('.');

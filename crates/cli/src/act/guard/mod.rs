@@ -1,4 +1,5 @@
-//! `pleg guard`: runs `pleg-guard`, the guard's own program, installs it, and changes its mode.
+//! `pleg guard`: runs `pleg-guard` (the guard's own program), installs it as a service, and changes the
+//! mode of a running guard.
 
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -39,7 +40,7 @@ node. docs/guard.md explains what the guard answers, and what it never answers.
   pleg guard mode pass      pass all calls through
   pleg guard mode guard     answer again";
 
-/// How long to wait for a guard, which answers from memory.
+/// How long to wait for a guard's answer. A guard answers from memory.
 const GUARD_LIMIT: Duration = Duration::from_secs(2);
 
 /// Arguments of `pleg guard`.
@@ -145,18 +146,18 @@ async fn become_guard(global: &Global, options: &Options) -> anyhow::Result<Outc
     let mut command = Command::new(&program);
     command.args(options.command_line(&runtime, &listen));
     command.args(std::iter::repeat_n("--verbose", global.verbose.into()));
-    // It returns only if it fails.
+    // `exec` returns only if it fails.
     let error = command.exec();
     Err(error).with_context(|| format!("cannot run {}", program.display()))
 }
 
 /// The runtime behind the guard.
 async fn runtime_of(global: &Global) -> anyhow::Result<Endpoint> {
-    // The guard also serves in front of a runtime that hangs.
+    // Not `endpoint::find`, because a guard also serves in front of a runtime that hangs.
     endpoint::required(global.given_endpoint()?).await
 }
 
-/// The guard's own socket.
+/// The path of the guard's own socket.
 fn socket_of(options: &Options, runtime: &Endpoint) -> PathBuf {
     match &options.listen {
         Some(listen) => listen.path().to_owned(),

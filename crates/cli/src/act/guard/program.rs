@@ -12,7 +12,7 @@ use rustix::process::geteuid;
 /// The name of the guard's program.
 const NAME: &str = "pleg-guard";
 
-/// The program beside this one, or else in a directory of `PATH`.
+/// The path of the guard's program, which is beside this program, or else in a directory of `PATH`.
 pub fn find() -> anyhow::Result<PathBuf> {
     let own = env::current_exe().context("the path of this program could not be determined")?;
     let path = env::var_os("PATH").unwrap_or_default();
@@ -35,8 +35,8 @@ fn is_executable(place: &Path) -> bool {
     file.is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
 }
 
-/// Refuses a program that a user other than root and this user can replace: root runs it, between the
-/// kubelet and its runtime.
+/// Refuses a program if a user other than root and the current one owns it or its directory, or if all
+/// users may write to either. Root runs the program, between the kubelet and its runtime.
 pub fn check_safe(program: &Path) -> anyhow::Result<()> {
     for path in [Some(program), program.parent()].into_iter().flatten() {
         let shown = path.display();

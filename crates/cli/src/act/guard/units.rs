@@ -1,7 +1,7 @@
-//! The units of systemd that run a guard, as text.
+//! The systemd units that run a guard, as text.
 //!
 //! ```text
-//!   pleg-guard.socket    holds the socket: a kubelet that calls while the guard restarts waits
+//!   pleg-guard.socket    holds the socket, so that calls wait while the guard restarts
 //!   pleg-guard.service   the guard, after the runtime and before the kubelet
 //! ```
 
@@ -12,25 +12,26 @@ use cri::Endpoint;
 /// The names of the units, in the order in which they are started.
 pub const UNITS: [&str; 2] = ["pleg-guard.socket", "pleg-guard.service"];
 
-/// The lines of the service from which [`endpoints_of`] reads the endpoints.
+/// The service contains the endpoints in lines that begin with these keys, for [`endpoints_of`].
 const RUNTIME: &str = "X-PlegRuntime=";
 const LISTEN: &str = "X-PlegListen=";
 
 /// A guard to be installed.
 #[derive(Debug)]
 pub struct Installation {
-    /// The runtime behind it.
+    /// The runtime behind the guard.
     pub runtime: Endpoint,
-    /// Its own socket.
+    /// The path of the guard's own socket.
     pub listen: PathBuf,
-    /// The guard's program, and its arguments.
+    /// The path of the guard's program.
     pub program: PathBuf,
+    /// The arguments of the guard's program.
     pub arguments: Vec<String>,
     /// Owner, group and mode of the runtime's socket.
     pub access: Option<Access>,
 }
 
-/// Who may use a socket.
+/// The owner, group and mode of a socket.
 #[derive(Clone, Copy, Debug)]
 pub struct Access {
     pub user: u32,

@@ -38,7 +38,7 @@ mod text;
 /// How long to wait for a connection to a kubelet.
 const KUBELET_LIMIT: Duration = Duration::from_secs(1);
 
-/// How long to wait for the reader of the last lines.
+/// At the end, how long to wait until the last lines have been read from standard output.
 const LAST_LINES_LIMIT: Duration = Duration::from_secs(5);
 
 const HELP: &str = "\
@@ -135,7 +135,7 @@ pub async fn run(global: &Global, options: Run) -> anyhow::Result<Outcome> {
         ready = prepare(global, options, lines, pods.clone()) => ready?,
         () = &mut interrupted => return Ok(Outcome::Done),
     };
-    // An early stop is an error, because the result that was requested is not known.
+    // With --once or --down, an early stop is an error, because the requested result is not known.
     let stopped = || match (once, down) {
         (true, _) => Err(anyhow!("stopped before all pods had finished")),
         (_, true) => Err(anyhow!("stopped before all pods had ended")),
@@ -163,7 +163,7 @@ pub async fn run(global: &Global, options: Run) -> anyhow::Result<Outcome> {
         failed = failed => failed?,
         () = output::reader_gone() => return stopped(),
     }
-    // The last decisions are printed, but a reader that does not read does not delay the end.
+    // Print the last decisions, but do not let a reader that reads nothing delay the end.
     if !is_printed && let Ok(printed) = timeout(LAST_LINES_LIMIT, printing).await {
         printed?;
     }
@@ -182,7 +182,7 @@ async fn print(mut decisions: mpsc::Receiver<Line>, format: Format) -> anyhow::R
     Ok(())
 }
 
-/// Waits until all pods that can finish have finished.
+/// Waits until all pods that can finish have finished, and returns whether all of them succeeded.
 async fn finished(mut pods: watch::Receiver<Pods>) -> anyhow::Result<Outcome> {
     let mut completion = Completion::default();
     loop {
@@ -220,7 +220,7 @@ async fn prepare(
     let config = configured(options.config.as_deref(), options.listen)?;
     let named = global.given_endpoint()?.or(config.endpoint()?);
     let endpoint = endpoint::required(named).await?;
-    // A wrong path is an error at once. A runtime that hangs now or restarts later is none.
+    // A wrong path is an error at once. A runtime that hangs now or restarts later is not an error.
     endpoint::connect(&endpoint).await?;
     let listeners = Listeners::bind(&config).await?;
     let socket = state_directory().join(format!("{}.sock", options.owner));
@@ -263,7 +263,8 @@ fn absolute(path: &Path) -> anyhow::Result<PathBuf> {
     std::path::absolute(path).with_context(|| format!("{} is not a directory", path.display()))
 }
 
-/// The links are next to the logs, as `/var/log/containers` is next to `/var/log/pods`.
+/// The directory of the links is next to that of the logs, as `/var/log/containers` is next to
+/// `/var/log/pods`.
 fn log_folders(pods: &Path) -> anyhow::Result<LogFolders> {
     let pods = absolute(pods)?;
     let links = pods.with_file_name("containers");
@@ -275,13 +276,13 @@ fn log_folders(pods: &Path) -> anyhow::Result<LogFolders> {
     Ok(LogFolders { pods, links })
 }
 
-/// Whether a process accepts connections there.
+/// Whether a process accepts connections at this address.
 async fn is_taken(address: SocketAddr) -> bool {
     let connected = timeout(KUBELET_LIMIT, TcpStream::connect(address)).await;
     matches!(connected, Ok(Ok(_)))
 }
 
-/// The name that a kubelet gives to its node.
+/// The name that a kubelet would give to this node by default: its host name.
 fn host_name() -> String {
     let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     match name.trim().to_lowercase() {
@@ -290,7 +291,8 @@ fn host_name() -> String {
     }
 }
 
-/// An owner is the value of a label, and the name of a socket beside those of the agent and the guard.
+/// Checks the name of an owner. It is the value of a label, and the name of a socket in the directory
+/// that also contains the sockets of the agent and the guard.
 fn owner(text: &str) -> Result<String, String> {
     if ["agent", "cri"].contains(&text) {
         return Err("the agent's or the guard's socket has this name; use another".to_owned());

@@ -1,4 +1,4 @@
-//! The reports of pods, with what is known of static pods.
+//! Adds to the reports of pods what is known about static pods.
 
 use std::collections::BTreeMap;
 
@@ -9,8 +9,8 @@ use pleg::model::status::PodStatus;
 use pleg::out::pods::{PodReport, StaticContainerReport, StaticPodReport, Waiting};
 use tokio::time::Instant;
 
-/// The reports, with what is known of static pods. They include the static pods that the runtime does
-/// not have yet.
+/// Returns the reports with what is known about static pods, including those that the runtime does not
+/// have (yet, or any more).
 pub(super) fn with_static_pods(mut reports: Vec<PodReport>, pods: &Pods) -> Vec<PodReport> {
     let now = Instant::now();
     let mut missing: BTreeMap<PodUid, _> = pods.reports.clone();

@@ -1,5 +1,5 @@
-//! Static pods beside the agent: the sync loop over a folder of manifests, whose calls go through
-//! the guard in this process.
+//! Static pods beside the agent: a sync loop over a folder of manifests. Its calls go through the guard
+//! in this process.
 //!
 //! ```text
 //!   folder --> source --> sync loop --> workers --calls--> guard --> runtime
@@ -36,41 +36,41 @@ use super::pod_reports::with_static_pods;
 /// The pause between two attempts to get the runtime's version or cgroup driver.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How long each attempt waits for the runtime's answer.
+/// How long one attempt to get the runtime's version or cgroup driver waits for the answer.
 const CALL_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Static pods that are to be kept running.
 #[derive(Debug)]
 pub(super) struct StaticPods {
-    /// The folder of their manifests; without one, the pods that earlier runs left are ended.
+    /// The folder of the manifests. If there is none, the pods that earlier runs left are ended.
     pub(super) manifests: Option<PathBuf>,
-    /// Their owner: the value of the label `pleg.dev/owner`.
+    /// The owner of the pods: the value of the label `pleg.dev/owner`.
     pub(super) owner: String,
     /// The node's name.
     pub(super) node_name: String,
-    /// Where their volumes are.
+    /// The directory of the pods' volumes.
     pub(super) root: PathBuf,
-    /// Where their logs are.
+    /// The directories of the pods' logs and of the links to them.
     pub(super) logs: LogFolders,
-    /// What stops the work on all of them.
+    /// What stops the work on all pods.
     pub(super) policy: Policy,
     /// Where the guard of this process listens.
     pub(super) guard: Endpoint,
     /// Where decisions are reported.
     pub(super) lines: Lines,
-    /// Their manifests and their progress.
+    /// The manifests and the progress of the pods.
     pub(super) pods: Arc<watch::Sender<Pods>>,
     /// The node's Ready condition, once it is known.
     pub(super) ready: watch::Sender<Option<ReadyCondition>>,
 }
 
-/// Why static pods cannot be kept at all.
+/// Why no static pod can be kept running.
 #[derive(Debug, thiserror::Error)]
 enum CannotKeep {
     /// The folder cannot be watched.
     #[error("cannot watch the manifests")]
     Folder(#[source] io::Error),
-    /// The node's memory is not known.
+    /// The size of the node's memory cannot be read.
     #[error("cannot read the size of the memory")]
     Memory(#[source] io::Error),
     /// The sync loop ended, which is a bug.
@@ -201,13 +201,13 @@ where
     }
 }
 
-/// As sd_booted(3).
+/// Whether systemd is the init system, as sd_booted(3) determines it.
 fn systemd_runs() -> bool {
     Path::new("/run/systemd/system").exists()
 }
 
-/// The addresses from which this node would reach others, at most one of each family, IPv4 first as in
-/// a kubelet. Nothing is sent. The loopback address if the node has no network.
+/// The addresses from which this node would reach others: at most one of each family, IPv4 first, as
+/// for a kubelet. If the node has no network, the loopback address. Nothing is sent.
 fn node_ips() -> Vec<IpAddr> {
     // Addresses for documentation (RFC 5737, RFC 3849), to which the default route leads.
     let elsewhere = [

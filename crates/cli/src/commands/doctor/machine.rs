@@ -19,8 +19,8 @@ const SAMPLE_INTERVAL: Duration = Duration::from_secs(1);
 /// The time that is reserved for the second sample and the reads after it.
 const SECOND_SAMPLE_LIMIT: Duration = Duration::from_secs(9);
 
-/// The reading of the machine. Counters and process states are read a second time when the runtime has
-/// been observed, so that the states are those at the end of the observation.
+/// Reads the machine in the background. Counters and process states are read a second time once the
+/// runtime has been observed, so that the states are those at the end of the observation.
 pub(super) struct Machine {
     observed: Option<Sender<()>>,
     reading: Option<JoinHandle<HostFacts>>,
@@ -29,7 +29,8 @@ pub(super) struct Machine {
 }
 
 impl Machine {
-    /// Starts to read. The helpers are started first, because starting a process may block later.
+    /// Starts to read the machine. The helpers are started first, because starting a
+    /// process may block later.
     pub(super) fn read(logs: Option<Duration>, until: Instant) -> anyhow::Result<Self> {
         let mut helpers = helpers()?;
         let (observed, is_observed): (_, Receiver<()>) = channel();
@@ -57,7 +58,8 @@ impl Machine {
         })
     }
 
-    /// Waits until the machine is read, after the runtime has been observed. Returns what was read.
+    /// To be called once the runtime has been observed: causes the second sample, waits until the
+    /// machine has been read, at most until the deadline, and returns the facts.
     pub(super) async fn finish(&mut self) -> &HostFacts {
         self.observed = None;
         if let Some(reading) = self.reading.take() {
@@ -69,7 +71,7 @@ impl Machine {
         &self.facts
     }
 
-    /// What was read.
+    /// Finishes, and returns the facts.
     pub(super) async fn facts(mut self) -> HostFacts {
         self.finish().await;
         self.facts

@@ -1,5 +1,5 @@
-//! Collects the facts of this node: the runtime through an engine, an agent's or the doctor's own, and
-//! at the same time the machine.
+//! Collects the facts of this node. It observes the runtime through an engine, either an agent's or the
+//! doctor's own, and reads the machine at the same time.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -20,7 +20,8 @@ use super::machine::Machine;
 use crate::args::KernelHints;
 use crate::{Outcome, endpoint, output};
 
-/// How long collecting may take. Of 30 seconds in total, the rest is for the bundle.
+/// How long collecting may take. The diagnosis may take 30 seconds in total; the rest
+/// is for writing the bundle.
 pub(super) const COLLECT_LIMIT: Duration = Duration::from_secs(25);
 
 /// What to collect.
@@ -30,7 +31,7 @@ pub(super) struct What {
     pub(super) kubelet_healthz: SocketAddr,
     /// Makes containerd write its goroutines if a call hangs.
     pub(super) dump_goroutines: Option<DumpGoroutines>,
-    /// Read the logs of this last period.
+    /// How far back the logs are read; `None` reads no logs.
     pub(super) logs: Option<Duration>,
 }
 
@@ -47,7 +48,7 @@ impl What {
     }
 }
 
-/// Collects the facts for a bundle.
+/// Collects the facts for a bundle or a remedy, with the default options of `pleg doctor`.
 pub async fn collect_facts(
     endpoint: Option<Endpoint>,
     agent: AgentChoice,
@@ -78,7 +79,8 @@ pub(super) async fn facts(what: What, until: Instant) -> anyhow::Result<NodeFact
 /// not report the cost of calls, or if it stops before the end.
 async fn probes(what: &What, machine: &mut Machine, until: Instant) -> anyhow::Result<ProbeFacts> {
     let agent = AgentClient::find(&what.agent, what.endpoint.as_ref()).await?;
-    // The agent's endpoint is the runtime's own. That of a guard would lead to the guard's process.
+    // The endpoint that an agent reports is the runtime's own. A guard's endpoint would lead to the
+    // guard's process.
     let agents = agent
         .as_ref()
         .and_then(|(_, status)| status.runtime.endpoint.parse().ok());
@@ -98,7 +100,8 @@ async fn probes(what: &What, machine: &mut Machine, until: Instant) -> anyhow::R
     Ok(observe(probing, machine).await.unwrap_or_default())
 }
 
-/// Observes the runtime, and requests the last report after the machine was read, so that it is current.
+/// Observes the runtime, and requests the last report after the machine was read, so
+/// that this report is current.
 async fn observe<S: Source>(mut probing: Probing<S>, machine: &mut Machine) -> Option<ProbeFacts> {
     probing.observe().await?;
     let host = machine.finish().await;

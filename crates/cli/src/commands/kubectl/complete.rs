@@ -1,13 +1,14 @@
-//! `kubectl pleg <TAB>`. For a plugin, kubectl runs `kubectl_complete-NAME` with the words that
-//! follow its name, the last of which is to be completed. It expects Cobra's protocol on standard
-//! output:
+//! `kubectl pleg <TAB>`. To complete the words after the name of a plugin, kubectl runs
+//! `kubectl_complete-NAME` with these words. The last word is the one to be completed. kubectl expects
+//! Cobra's protocol on standard output:
 //!
 //! ```text
 //!   node-1 TAB Degraded      a candidate, and what the shell shows beside it
 //!   :4                       the directive: 4 is "no file names", 0 is "file names if nothing else"
 //! ```
 //!
-//! The shell puts `--name=` before the value of an option that is written so.
+//! If the last word has the form `--name=value`, the candidates are values: the shell
+//! puts `--name=` before them.
 
 use std::path::Path;
 use std::time::Duration;
@@ -23,14 +24,15 @@ use crate::{Outcome, output};
 /// The name by which kubectl finds the completion of a plugin.
 const COMPLETER: &str = "kubectl_complete-pleg";
 
-/// How long a user waits after pressing the key.
+/// The time limit for listing the nodes, because the user waits after pressing the key.
 const LIST_LIMIT: Duration = Duration::from_secs(3);
 
 /// The number of nodes per request.
 const CHUNK: usize = 500;
 
-/// Cobra's directives.
+/// Cobra's directive to offer file names if there are no candidates.
 const FILE_NAMES: u8 = 0;
+/// Cobra's directive to offer no file names.
 const NO_FILE_NAMES: u8 = 4;
 
 /// Whether kubectl has started this program to complete a command line.

@@ -43,7 +43,7 @@ episodes; 0 shows everything; the address contains the range that is shown.";
 /// The default of --since for the recording on this node.
 const DEFAULT_SINCE: Duration = Duration::from_secs(86_400);
 
-/// The width of the picture for a terminal.
+/// The width of the text picture, in columns.
 const COLUMNS: usize = 110;
 
 /// Arguments of `pleg timeline`.
@@ -76,7 +76,7 @@ pub async fn run(_global: &Global, options: Timeline) -> anyhow::Result<Outcome>
     }
     let form = form(&options)?;
     let now = system_clock()();
-    // The end of files is known once they are read.
+    // The time at which files end is known only after they have been read.
     let is_own = from.is_empty();
     let since = is_own.then(|| now.before(options.since.unwrap_or(DEFAULT_SINCE)));
     let picture = spawn_blocking(move || read::read(&from, since, now)).await??;
@@ -177,14 +177,14 @@ fn check_place(path: &Path, from: &[String]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Replaces a file completely or not at all; writes to anything else, such as a device.
+/// Replaces a file completely or not at all. Writes directly to anything else, such as a device.
 fn save(path: &Path, drawn: &str) -> anyhow::Result<()> {
     let context = || format!("cannot write {}", printable_path(path));
     let is_other = std::fs::symlink_metadata(path).is_ok_and(|found| !found.is_file());
     if is_other {
         return std::fs::write(path, drawn).with_context(context);
     }
-    // The same as for a file that a shell creates; the umask applies.
+    // The same mode as that of a file that a shell creates: the umask applies.
     let mode = Permissions::from_mode(0o666);
     let replace = || {
         let mut file = tempfile::Builder::new()

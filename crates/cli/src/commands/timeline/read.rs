@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   a recording, a snapshot --> entries --fold--> episodes --\
-//!   a bundle, a snapshot's --> facts --diagnose--> causes ----+--> Picture
+//!   a bundle (or a snapshot's) --> facts --diagnose--> causes +--> Picture
 //!   logs, dumps, ... --> analysis --> episodes, causes ------/
 //! ```
 
@@ -35,7 +35,7 @@ use crate::commands::check_permission;
 use crate::output::sentence;
 use crate::text::printable;
 
-/// The number of causes in one sentence.
+/// The maximum number of causes in the sentence of the summary.
 const MAX_CAUSES: usize = 3;
 
 /// The file name that stands for standard input.
@@ -50,7 +50,7 @@ struct Read {
     summary: Option<String>,
     sources: Vec<String>,
     notes: Vec<String>,
-    /// The nodes that logs name.
+    /// The names of nodes in the logs.
     nodes: BTreeSet<String>,
     /// The first and the last time in each source that has times.
     times: Vec<Times>,
@@ -263,7 +263,7 @@ impl Read {
         unreadable.into_iter().map(Into::into).collect()
     }
 
-    /// Notes that a source has times from `from` to `until`.
+    /// Records the first and the last time in a source.
     fn note_times(&mut self, path: &str, from: Option<WallTime>, until: Option<WallTime>) {
         if let Some((from, until)) = from.zip(until) {
             self.times.push(Times {
@@ -296,8 +296,8 @@ impl Read {
             .sort_by_key(|finding| (finding.past, Reverse(finding.confidence)));
         let mut findings: Vec<Finding> = Vec::new();
         for finding in self.findings {
-            // Of several findings of one fault, keep the first: current before past, then the highest
-            // confidence.
+            // If several findings are about one fault, keep the first. Current ones come before past
+            // ones, then those of the highest confidence.
             let is_again = |known: &Finding| match finding.found_at {
                 Some(_) => known.is_same_fault(&finding),
                 None => known.cause == finding.cause && known.said() == finding.said(),
@@ -345,7 +345,7 @@ impl Read {
                 true => nothing.to_owned(),
                 false => sentences.join(" "),
             },
-            // Logs of several nodes have no single node.
+            // If the logs are of several nodes, the picture has no node.
             node: self.nodes.pop_first().filter(|_| self.nodes.is_empty()),
             advice,
             sources: self.sources,
@@ -356,7 +356,7 @@ impl Read {
 }
 
 /// The causes that are as probable as the first one, in one sentence. If episodes already explain what
-/// happened, suspected causes are left to the list of causes.
+/// happened, suspected causes appear only in the list of causes.
 fn probable(findings: &[Finding], has_episode_summary: bool) -> Option<String> {
     let first = findings.first()?;
     let is_as_probable = |it: &&Finding| (it.past, it.confidence) == (first.past, first.confidence);
@@ -400,7 +400,7 @@ fn advice(finding: &Finding) -> Advice {
 fn skipped(skipped: Skipped) -> Option<String> {
     let Skipped {
         damaged_bytes,
-        // A segment is torn while its writer writes, or after it was killed.
+        // A torn segment is normal: its writer is still writing, or was killed.
         torn_segments: _,
         unknown_entries,
         newer_segments,

@@ -13,7 +13,8 @@ use crate::commands::agent::program;
 /// How long to wait for the doctor, which ends within 30 seconds, whatever hangs.
 const DOCTOR_LIMIT: Duration = Duration::from_secs(45);
 
-/// Runs `pleg doctor` on the runtime at `endpoint`, without the agent if that has gone.
+/// Runs `pleg doctor` on the runtime at `endpoint`. If it fails with a named agent, runs it once more
+/// without the agent.
 pub async fn run(endpoint: String, agent: AgentChoice) -> Result<Diagnosis, String> {
     let is_named = matches!(agent, AgentChoice::Named(_));
     match diagnose(&endpoint, agent).await {
@@ -22,7 +23,7 @@ pub async fn run(endpoint: String, agent: AgentChoice) -> Result<Diagnosis, Stri
     }
 }
 
-/// The process is killed if the screen ends first.
+/// Runs `pleg doctor` once. The process is killed if the screen ends first.
 async fn diagnose(endpoint: &str, agent: AgentChoice) -> Result<Diagnosis, String> {
     let mut command = Command::new(program());
     command.args(["doctor", "-o", "json", "-r", endpoint]);
@@ -36,7 +37,8 @@ async fn diagnose(endpoint: &str, agent: AgentChoice) -> Result<Diagnosis, Strin
         .await
         .map_err(|_| "pleg doctor has not ended within 45 seconds".to_owned())?
         .map_err(|error| format!("pleg doctor cannot be started: {error}"))?;
-    // The exit code is the verdict. Without a verdict, standard error has the reason.
+    // The exit code shows the verdict, not whether the doctor failed. If there is no report, standard
+    // error has the reason.
     serde_json::from_slice(&output.stdout).map_err(|error| {
         let errors = String::from_utf8_lossy(&output.stderr);
         match errors.lines().last() {

@@ -26,28 +26,29 @@ use tokio::sync::{Notify, mpsc};
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep, timeout};
 use top::update::{Source, Update};
 
-/// Between two requests for the status.
+/// The time between two requests for the status.
 const STATUS_INTERVAL: Duration = Duration::from_secs(1);
 
-/// Between two attempts to reach an agent that has stopped.
+/// The time between two attempts to reach an agent that has stopped.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The pause between two lists of pods is 50 times as long as the last list took, within these limits.
-/// This bounds the cost. The list is also requested without a record, because a pod whose inspection
-/// fails or succeeds again has no event.
+/// The minimum pause between two lists of pods.
 const MIN_PODS_PAUSE: Duration = Duration::from_secs(2);
+/// The maximum pause between two lists of pods, and how long the next list then waits for a record. It
+/// does not wait longer, because a pod whose inspection fails or succeeds again has no event.
 const MAX_PODS_PAUSE: Duration = Duration::from_secs(30);
+/// The pause after a list is this many times as long as the list took. This bounds the cost.
 const PAUSE_PER_LIST: u32 = 50;
 
 /// What is watched.
 pub enum Watching {
     /// An agent, or a guard.
     Agent {
-        /// Its client.
+        /// The agent's client.
         client: AgentClient,
-        /// Where it listens.
+        /// The socket on which the agent listens.
         socket: PathBuf,
-        /// The runtime that it watches.
+        /// The endpoint of the runtime that the agent watches.
         endpoint: String,
     },
     /// The runtime, by an engine of our own.
@@ -60,7 +61,7 @@ pub struct OwnEngine {
     pub runtime: GrpcRuntime,
     /// How to relist.
     pub config: Config,
-    /// The machine.
+    /// The clock, the kernel's hints and what else an engine needs.
     pub environment: Environment,
 }
 
@@ -101,7 +102,7 @@ pub async fn follow(watching: Watching, updates: mpsc::Sender<Update>) -> anyhow
     }
 }
 
-/// Waits until an agent that has stopped answers again, for the same runtime.
+/// Waits until the agent answers again and watches the same runtime.
 async fn back(node: &Node, endpoint: &str) {
     loop {
         sleep(RETRY_INTERVAL).await;
@@ -159,7 +160,7 @@ impl Records {
     }
 }
 
-/// Sends all data until the source or the receiver has gone; returns the reason.
+/// Sends all data until the source or the receiver is gone; returns the reason.
 async fn follow_node(
     node: &Node,
     to: &str,
@@ -185,7 +186,8 @@ async fn follow_records(
     loop {
         let record = records.next().await?;
         let is_change = match &record {
-            // The first list of pods contains what exists at the beginning.
+            // Initial events need no new list: the first list of pods contains what
+            // exists at the beginning.
             Record::Event(event) => !event.initial,
             Record::Synced { .. } | Record::Health(_) | Record::Gap { .. } => true,
         };

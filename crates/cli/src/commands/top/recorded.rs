@@ -18,7 +18,7 @@ use crate::text::printable_path;
 /// What was recorded.
 struct Recorded {
     recording: replay::Recording,
-    /// A snapshot's diagnosis of the node.
+    /// The diagnosis of the bundle in a snapshot.
     findings: Option<Update>,
 }
 
@@ -47,7 +47,7 @@ pub fn read(path: &Path) -> anyhow::Result<impl Recording + Send + use<>> {
     })
 }
 
-/// The doctor's answer, as `pleg doctor --from` prints it.
+/// The diagnosis of a bundle, as `pleg doctor --from` prints it.
 fn findings(facts: &NodeFacts) -> anyhow::Result<Update> {
     let diagnosis = serde_json::to_value(diagnose(facts, |_| true))?;
     Ok(Update::Findings {

@@ -53,7 +53,8 @@ fn a_stopped_runtime_is_distinguished_from_one_that_never_ran() {
     assert_narrow(&ended.out);
 }
 
-/// A process that ends while a call is outstanding, as in a restart.
+/// Returns once a client has sent something, which ends the server: a process that ends during a call,
+/// as in a restart.
 async fn break_the_first_call(listener: &tokio::net::UnixListener) {
     // A client that only connects, to read the peer's credentials, sends nothing.
     while listener.accept().await.unwrap().0.read_u8().await.is_err() {}
@@ -151,7 +152,7 @@ fn the_call_during_which_the_runtime_stopped_is_reported() {
     assert!(other.out.contains("is lost each time"), "{}", other.out);
 }
 
-/// As containerd, which systemd restarts after five seconds.
+/// The runtime is stopped for longer, like containerd, which systemd restarts after five seconds.
 #[test]
 fn the_call_during_which_the_runtime_stopped_for_longer_is_reported() {
     let runtime = three_pods();
@@ -215,7 +216,7 @@ fn a_runtime_that_fails_each_call_and_ends_is_unreachable() {
     assert!(is_gone, "{summary}");
 }
 
-/// Calls that failed before the restart are repeated, too.
+/// Calls that failed before the restart are also repeated.
 #[test]
 fn a_runtime_that_restarts_during_the_second_list_is_observed_completely() {
     let runtime = three_pods();
@@ -231,7 +232,7 @@ fn a_runtime_that_restarts_during_the_second_list_is_observed_completely() {
         sim.restart(Duration::from_millis(400));
         sim.lift(call, Some("b/x.0"));
     });
-    // They are late, so that the second lists are outstanding then.
+    // The lists are late, so that the second ones are outstanding at the restart.
     let slow = Fault::Slow(Duration::from_millis(700));
     runtime.sim.fault(Rpc::ListContainers, None, slow);
     let report = doctor(&runtime, &["-o", "json"]).assert_code(1).value();
@@ -241,7 +242,8 @@ fn a_runtime_that_restarts_during_the_second_list_is_observed_completely() {
     assert!(!evidence.contains("default/b"), "{report:#}");
 }
 
-/// A running container that is listed, while its status call returns NotFound.
+/// Asserts that the running container `b/x.0` is reported as failing: it is listed, while its status
+/// call returns NotFound.
 fn is_reported_as_failing(runtime: &FakeRuntime) {
     let report = doctor(runtime, &["-o", "json"]).assert_code(1).value();
     let mut probes = report["probes"].as_array().unwrap().iter();
@@ -270,8 +272,8 @@ fn a_listed_container_that_is_not_found_for_seconds_is_reported() {
     fails.join().unwrap();
 }
 
-/// Three pods of which one container is listed and not found; the lists after the first ones take
-/// this long.
+/// Three pods. One of their containers is listed and not found; after the first lists, the `late` ones
+/// take this long.
 fn not_found_before_lists_of(took: Duration, late: &'static [Rpc]) -> FakeRuntime {
     let runtime = three_pods();
     let call = Rpc::ContainerStatus;
@@ -300,7 +302,7 @@ fn a_listed_container_that_is_not_found_is_reported_if_the_next_lists_are_slow()
     }
 }
 
-/// Only a list after seconds shows whether the container was removed.
+/// Only a list that is requested seconds later shows whether the container was removed.
 #[test]
 fn a_listed_container_that_is_not_found_is_never_healthy_if_the_next_lists_are_late() {
     for late in LATE_LISTS {

@@ -26,7 +26,7 @@ fn a_healthy_node_is_one_line_and_exit_code_0() {
     // One status call for each id: four containers, three sandboxes.
     assert_eq!(runtime.sim.calls_made(Rpc::ContainerStatus), 4);
     assert_eq!(runtime.sim.calls_made(Rpc::PodSandboxStatus), 3);
-    // The lists once a second, as in a kubelet, until the machine is read.
+    // Each list once a second, as by a kubelet, until the machine has been read.
     for list in [Rpc::ListContainers, Rpc::ListPodSandbox] {
         assert!((2..=6).contains(&runtime.sim.calls_made(list)), "{list}");
     }
@@ -39,7 +39,7 @@ fn the_json_is_as_promised() {
     let hung = Some("b/x.0");
     runtime.sim.fault(Rpc::ContainerStatus, hung, Fault::Hang);
     let mut report = doctor(&runtime, &["-o", "json"]).assert_code(1).value();
-    // Whether it exists depends on the systemd of this machine.
+    // Whether this key exists depends on the systemd of this machine.
     report
         .as_object_mut()
         .unwrap()

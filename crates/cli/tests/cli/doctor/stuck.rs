@@ -12,7 +12,7 @@ use sim::Fault;
 use super::{ALONE, MAX_OUTSTANDING, assert_narrow, causes, doctor, doctor_within, three_pods};
 use crate::support::{Agent, Ended, FakeRuntime, Pleg};
 
-/// The agent's calls may be slow until then.
+/// Waits until two of the agent's calls have lasted for 3.5 s. Until then they may only be slow.
 fn wait_until_two_hang(agent: &Agent) {
     agent.wait("/v1/status", |answer| {
         let status = answer.json();
@@ -22,7 +22,7 @@ fn wait_until_two_hang(agent: &Agent) {
     });
 }
 
-/// A runtime with the status lock of y in b, and an agent that has reported it.
+/// A runtime on which container y of pod b holds its status lock, and an agent that has reported it.
 fn under_the_status_lock() -> (FakeRuntime, Agent) {
     let runtime = three_pods();
     let agent = Agent::watching(&runtime.endpoint());
@@ -53,12 +53,12 @@ fn under_the_status_lock_the_agents_reports_show_the_culprit() {
         summary.contains("container y of pod default/b"),
         "{summary}"
     );
-    // No call was sent for which the agent already waits.
+    // No call was sent for which the agent was already waiting.
     assert_eq!(runtime.sim.calls_made(Rpc::ListContainers), lists);
     assert!(runtime.sim.max_outstanding_per_id() <= statuses + 8);
 }
 
-/// While all changes are announced, its lists are far apart.
+/// While all changes are announced, the lists of the agent are far apart.
 #[test]
 fn a_lock_that_the_agent_has_not_noticed_yet_is_reported() {
     let runtime = three_pods();
@@ -90,14 +90,14 @@ fn a_fault_that_ends_during_the_diagnosis_leads_to_no_advice_to_kill() {
     );
 }
 
-/// The first ends while the machine is read, which takes a second, and the other one then.
+/// Both faults end while the machine is read, which takes a second, one after the other.
 #[test]
 fn two_faults_that_end_during_the_diagnosis_lead_to_no_advice_to_kill() {
     let runtime = three_pods();
     let agent = Agent::watching(&runtime.endpoint());
     agent.wait_healthy();
     let call = Rpc::ContainerStatus;
-    // They differ, so the agent requests their status and waits.
+    // Both containers have changed, so the agent requests their status and waits.
     for (pod, id) in [("a", "a/x.0"), ("c", "c/x.0")] {
         runtime.sim.fault(call, Some(id), Fault::Hang);
         runtime.sim.exit(pod, "x", 1);
@@ -242,7 +242,7 @@ fn a_call_that_an_agent_withholds_is_reported_and_not_sent() {
         let is_long = |since: &Value| since.as_f64().unwrap() > 6.0;
         failing.any(|failing| failing["withheld"] == true && is_long(&failing["sinceSeconds"]))
     });
-    // A call now returns something else.
+    // A call that is sent from now on does not lose the connection, but hangs.
     runtime.sim.fault(call, Some("b/x.0"), Fault::Hang);
     let path = runtime.path();
     let args = ["doctor", "-r", &path, "--agent", &agent.socket];
@@ -323,15 +323,15 @@ fn it_ends_in_time_when_everything_hangs_with_few_outstanding_calls() {
     for call in [Rpc::ListContainers, Rpc::ListPodSandbox] {
         runtime.sim.lift(call, None);
     }
-    // Both lists answer, and each id hangs.
+    // Both lists are answered, and the status call of each id hangs.
     let report = doctor(&runtime, &["-o", "json"]).assert_code(1).value();
     assert_eq!(causes(&report)[0], "runtime-unresponsive");
-    // The calls of both runs; those of the first end with their connection.
+    // Calls of both runs may be counted: those of the first run end only with its connection.
     let most = runtime.sim.max_outstanding();
     assert!(most <= 2 * MAX_OUTSTANDING, "{most}");
 }
 
-/// All calls hang from now on.
+/// Makes all calls hang from now on.
 fn hang_all(runtime: &sim::Sim) {
     for call in pleg::runtime::CALLS {
         runtime.fault(call, None, Fault::Hang);
@@ -339,7 +339,7 @@ fn hang_all(runtime: &sim::Sim) {
     runtime.fault(sim::Rpc::Status, None, Fault::Hang);
 }
 
-/// The runtime is the culprit, and no container is.
+/// Asserts that the runtime is the culprit, and no container is.
 #[track_caller]
 fn assert_only_the_runtime_is_named(report: &Value) {
     assert_eq!(causes(report), ["runtime-unresponsive"], "{report:#}");
@@ -349,7 +349,7 @@ fn assert_only_the_runtime_is_named(report: &Value) {
 
 #[test]
 fn a_runtime_that_stops_during_the_diagnosis_blames_no_container() {
-    // After this number of calls of the kind.
+    // The runtime stops after this number of calls of this kind.
     for (call, count) in [
         (Rpc::Version, 1),
         (Rpc::PodSandboxStatus, 5),

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::support::FakeRuntime;
 
-/// Each step may wait for a call that hangs.
+/// The time limit of a diagnosis in which each step may wait for a call that hangs.
 const LIMIT: Duration = Duration::from_secs(29);
 
 const NOT_VERSION: &str = "answers other calls, but not Version";
@@ -110,7 +110,7 @@ fn lists_that_hang_on_a_second_request_do_not_make_a_runtime_unresponsive() {
         for list in LISTS {
             once_made(sim, list, 1, |_| {});
         }
-        // Outstanding calls are not affected.
+        // Calls that are already outstanding are not affected.
         version_hangs(sim);
         for list in LISTS {
             sim.fault(list, None, Fault::Hang);

@@ -10,7 +10,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use super::node::{CHANGES, Node, Run, assert_line, pod};
 use crate::support::{TEST_LIMIT, eventually};
 
-/// A run ends by a signal, and the next one adopts its pod unchanged.
+/// Ends a run by a signal, and checks that the next run adopts its pod unchanged.
 fn check_adoption(signal: Signal, code: Option<i32>) {
     let node = Node::with("web.yaml", &pod("web", ""));
     let mut run = node.run();
@@ -23,7 +23,7 @@ fn check_adoption(signal: Signal, code: Option<i32>) {
     assert_eq!(run.pod("Ready")["pod"], first["pod"]);
     node.look_again();
     assert_eq!(node.changes(), before, "{CHANGES:?}");
-    // It is kept running.
+    // The adopted pod is kept running.
     node.exit("web", 1);
     let again = run.action("CreateContainer");
     assert_eq!(again["why"], "the container exited with code 1");
@@ -37,17 +37,17 @@ fn sigterm_leaves_the_pods_running_and_the_next_run_adopts_them() {
 }
 
 #[test]
-fn so_does_ctrl_c() {
+fn ctrl_c_leaves_the_pods_running_and_the_next_run_adopts_them() {
     check_adoption(Signal::INT, Some(0));
 }
 
 #[test]
-fn after_kill_9_the_next_run_adopts_them_too() {
+fn after_kill_9_the_next_run_adopts_the_pods() {
     check_adoption(Signal::KILL, None);
 }
 
 #[test]
-fn it_stops_although_its_output_is_not_read() {
+fn a_run_stops_although_its_output_is_not_read() {
     let node = Node::new();
     // More than a pipe buffers.
     let wrong = "x: 0\n".repeat(20);
@@ -107,7 +107,7 @@ fn the_next_run_applies_changes_of_manifests() {
 #[test]
 fn down_ends_all_pods_of_the_owner_and_touches_no_other() {
     let node = Node::with("web.yaml", &pod("web", ""));
-    // Its owner is not known.
+    // This pod has no owner.
     node.runtime.sim.run("stranger", &["app"]);
     let mut run = node.run();
     run.pod("Ready");

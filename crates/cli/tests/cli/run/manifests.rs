@@ -77,7 +77,7 @@ fn of_two_files_that_define_one_pod_the_first_is_used_until_it_is_removed() {
 #[test]
 fn hidden_files_and_folders_are_ignored_and_links_are_followed() {
     let node = Node::new();
-    // As in a volume of a config map: all links lead through one that is replaced.
+    // As in the volume of a config map, all links lead through one link, which is replaced.
     for (version, more) in [("..1", ""), ("..2", "  hostNetwork: true\n")] {
         fs::create_dir(node.manifest(version)).unwrap();
         node.write(&format!("{version}/web.yaml"), &pod("web", more));
@@ -120,7 +120,7 @@ fn while_the_folder_is_missing_all_pods_are_kept() {
     );
     node.look_again();
     assert_eq!(node.changes(), before);
-    // They are still kept running.
+    // The pods are still kept running.
     node.exit("web", 1);
     run.pod("Ready");
     fs::rename(&away, &here).unwrap();

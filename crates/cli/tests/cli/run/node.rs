@@ -24,7 +24,7 @@ pub(super) const CHANGES: [Rpc; 7] = [
     Rpc::RemoveContainer,
 ];
 
-/// A manifest of a pod with one container, and more lines of its spec.
+/// A manifest of a pod with one container, and with `more` lines in its spec.
 pub(super) fn pod(name: &str, more: &str) -> String {
     format!(
         "apiVersion: v1\n\
@@ -82,7 +82,7 @@ impl Node {
             .to_string()
     }
 
-    /// `pleg run` for that owner, with all files in the folder.
+    /// `pleg run` for this owner, with all files in the folder.
     pub(super) fn command_of(&self, owner: &str, more: &[&str]) -> Pleg {
         let text = |name: &str| self.path(name).display().to_string();
         let (config, root, logs) = (text("agent.yaml"), text("root"), text("logs/pods"));
@@ -182,7 +182,7 @@ impl Run {
         self.line(action, wanted)
     }
 
-    /// Its TCP address.
+    /// The TCP address of the run.
     #[track_caller]
     pub(super) fn address(&mut self) -> String {
         eventually("it reports where it serves", || {

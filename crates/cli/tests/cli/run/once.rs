@@ -1,4 +1,4 @@
-//! `--once`: it ends when all pods have finished.
+//! `--once`: the run ends when all pods that can finish have finished.
 
 use pleg::model::listed::ContainerState;
 use rustix::process::Signal;
@@ -9,7 +9,7 @@ use crate::support::TEST_LIMIT;
 #[test]
 fn once_ends_with_exit_code_0_when_all_pods_have_succeeded() {
     let node = Node::with("ok.yaml", &job("ok"));
-    // A pod that is restarted always is not waited for.
+    // The run does not wait for a pod that is always restarted.
     node.write("server.yaml", &pod("server", ""));
     let mut run = node.run_with(&["--once"]);
     node.wait_running("server");
@@ -17,7 +17,7 @@ fn once_ends_with_exit_code_0_when_all_pods_have_succeeded() {
     run.pod("Succeeded");
     run.0.end(TEST_LIMIT).assert_code(0);
     assert_eq!(node.state("server"), Some(ContainerState::Running));
-    // It has finished, and is not run again.
+    // The job has finished, and the next run does not run it again.
     let before = node.changes();
     let run = node.run_with(&["--once"]);
     run.0.end(TEST_LIMIT).assert_code(0);

@@ -55,7 +55,7 @@ fn the_runtime_gets_absolute_paths() {
 }
 
 #[test]
-fn beside_a_kubelet_it_starts_only_with_the_option() {
+fn beside_a_kubelet_a_run_starts_only_with_the_option() {
     let kubelet = match TcpListener::bind("127.0.0.1:10248") {
         Ok(kubelet) => kubelet,
         Err(error) => {

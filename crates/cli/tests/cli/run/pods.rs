@@ -127,7 +127,7 @@ fn a_changed_manifest_replaces_its_pod_and_a_removed_one_ends_it() {
     assert_eq!(killed["why"], "the manifest was removed");
     run.pod("Gone");
     assert_eq!(node.pods(), Vec::<String>::new());
-    // Its files on the host are removed, too.
+    // The pod's files on the host are also removed.
     for folder in ["root/pods", "logs/pods"] {
         assert_eq!(names(&node.path(folder)), Vec::<String>::new(), "{folder}");
     }
@@ -158,7 +158,7 @@ fn the_ready_condition_of_the_node_is_served_over_tcp_and_on_the_socket() {
         assert_eq!(condition["status"], "True");
         assert_eq!(condition["reason"], "KubeletReady");
     }
-    // No other field is served over TCP.
+    // Nothing else of the API is served over TCP.
     assert_eq!(get(&address, "/v1/pods").code, 404);
 }
 

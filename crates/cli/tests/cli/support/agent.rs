@@ -18,7 +18,7 @@ pub struct Agent {
     pub metrics_address: Option<String>,
     _place: Option<TempDir>,
     _config: NamedTempFile,
-    /// The directory of its recording.
+    /// The directory of the agent's recording.
     pub history: TempDir,
 }
 
@@ -28,17 +28,17 @@ impl Agent {
         Self::configured(endpoint, "")
     }
 
-    /// With more lines of configuration.
+    /// An agent with more lines of configuration.
     pub fn configured(endpoint: &str, lines: &str) -> Self {
         Self::start(None, endpoint, lines, env!("CARGO_TARGET_TMPDIR"))
     }
 
-    /// On this socket.
+    /// An agent that listens on this socket.
     pub fn listening(socket: &str, endpoint: &str, lines: &str) -> Self {
         Self::start(Some(socket), endpoint, lines, env!("CARGO_TARGET_TMPDIR"))
     }
 
-    /// With this state directory.
+    /// An agent with this state directory.
     pub fn keeping_state_in(folder: &str, endpoint: &str) -> Self {
         Self::start(None, endpoint, "", folder)
     }
@@ -46,7 +46,7 @@ impl Agent {
     fn start(socket: Option<&str>, endpoint: &str, lines: &str, state: &str) -> Self {
         let place = socket.is_none().then(|| {
             let place = tempfile::tempdir().unwrap();
-            // What keeps others out is the socket.
+            // Other users are kept out by the socket, not by its folder.
             let open = Permissions::from_mode(0o755);
             std::fs::set_permissions(place.path(), open).unwrap();
             place
@@ -57,7 +57,7 @@ impl Agent {
         };
         let mut config = NamedTempFile::new().unwrap();
         let history = tempfile::tempdir().unwrap();
-        // Each has its own, wherever its state is.
+        // Each agent has its own history, wherever its state is.
         let folder = history.path().display();
         let recorded = match lines.contains("history:") {
             true => String::new(),
@@ -93,7 +93,7 @@ impl Agent {
         get(&self.socket, path)
     }
 
-    /// `/v1/events`, as they arrive.
+    /// The records of `/v1/events`, as they arrive.
     pub fn events(&self) -> impl Iterator<Item = Value> + use<> {
         lines(&self.socket, "/v1/events")
     }
@@ -137,12 +137,12 @@ impl Agent {
         self.running.log()
     }
 
-    /// It is stopped: its socket accepts connections, which are not served.
+    /// Stops the agent: its socket accepts connections, but they are not served.
     pub fn stop(&self) {
         self.running.signal(Signal::STOP);
     }
 
-    /// The terminal from which it was started closes.
+    /// Sends SIGHUP, as if the terminal closed from which the agent was started.
     pub fn hang_up(&self) {
         self.running.signal(Signal::HUP);
     }
@@ -157,7 +157,7 @@ impl Agent {
     }
 }
 
-/// The first or second address in its log.
+/// The address with this number, from 1, in the log of the agent.
 #[track_caller]
 fn said_address(running: &mut Running, number: usize) -> String {
     eventually("the agent reports where it serves", || {

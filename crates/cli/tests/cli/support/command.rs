@@ -53,14 +53,14 @@ impl Pleg {
         Self(command)
     }
 
-    /// As kubectl starts a plugin.
+    /// `pleg` as kubectl starts a plugin.
     pub fn as_plugin(args: &[&str]) -> Self {
         let mut pleg = Self::new(args);
         pleg.0.arg0("kubectl-pleg");
         pleg
     }
 
-    /// As kubectl starts it to complete a command line.
+    /// `pleg` as kubectl starts it to complete a command line.
     pub fn as_completer(words: &[&str]) -> Self {
         let mut pleg = Self::new(words);
         pleg.0.arg0("/usr/bin/kubectl_complete-pleg");
@@ -72,7 +72,8 @@ impl Pleg {
         self
     }
 
-    /// As another user without permissions; `None` with a message if that is not possible.
+    /// Runs the command as another user, without permissions; `None` with a message
+    /// if that is not possible.
     pub fn with_other_user(mut self) -> Option<Self> {
         let program = self.0.get_program().to_owned();
         let mut probe = Command::new(program);
@@ -88,20 +89,21 @@ impl Pleg {
             }
             _ => {
                 let why = "SKIPPED: the command cannot be run as another user from here";
-                // Past the harness, which shows only what failing tests print.
+                // Written to the process's standard error, because the harness captures
+                // output of passing tests.
                 let _ = writeln!(std::io::stderr(), "{why}");
                 None
             }
         }
     }
 
-    /// Runs it to its end.
+    /// Runs the command to its end.
     #[track_caller]
     pub fn run(self) -> Ended {
         self.start().end(TEST_LIMIT)
     }
 
-    /// Starts it.
+    /// Starts the command.
     pub fn start(mut self) -> Running {
         let child = self.0.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
         let mut child = child.expect("pleg was built");
@@ -132,7 +134,7 @@ fn lines_of(source: impl Read + Send + 'static) -> (Receiver<String>, JoinHandle
 }
 
 impl Running {
-    /// The next line of its output that matches.
+    /// The next line of the output that matches.
     #[track_caller]
     pub fn line(&mut self, what: &str, wanted: impl Fn(&str) -> bool) -> String {
         let begun = Instant::now();
@@ -156,13 +158,13 @@ impl Running {
         json(&line)
     }
 
-    /// Its log until now.
+    /// The log of the command until now.
     pub fn log(&mut self) -> &str {
         self.logged.extend(self.err.try_iter());
         &self.logged
     }
 
-    /// Its peak memory in bytes.
+    /// The peak memory of the process, in bytes.
     pub fn peak_memory(&self) -> u64 {
         let status = format!("/proc/{}/status", self.child.id());
         let status = std::fs::read_to_string(status).unwrap();
@@ -179,7 +181,7 @@ impl Running {
         self.child.try_wait().unwrap().is_some()
     }
 
-    /// Waits for its end, at most this long.
+    /// Waits until the command ends, at most this long.
     #[track_caller]
     pub fn end(mut self, within: Duration) -> Ended {
         let begun = Instant::now();
@@ -204,7 +206,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // Usually it has ended already.
+        // Usually the command has ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -217,7 +219,7 @@ impl Ended {
         self
     }
 
-    /// Asserts that it failed with one sentence, and returns the sentence.
+    /// Asserts that the command failed with one sentence, and returns the sentence.
     #[track_caller]
     pub fn sentence(self) -> String {
         let ended = self.assert_code(2);

@@ -64,7 +64,7 @@ fn raw_grpc(
             let method = request.uri().path().to_owned();
             let asked = request.into_body().collect().await.unwrap().to_bytes();
             let method = method.rsplit('/').next().unwrap();
-            // Flag and length are in front of the message.
+            // In a request, a flag and the length precede the message.
             Ok::<_, Infallible>(framed(answer(method, &asked[5..])))
         }
     });
@@ -99,10 +99,10 @@ fn framed(answer: RawAnswer) -> Response<Body> {
         .unwrap()
 }
 
-/// A server that is no CRI runtime.
+/// A server that is not a CRI runtime.
 #[derive(Clone, Copy, Debug)]
 pub enum RawServer {
-    /// It answers `Version`, and its lists are no protobuf.
+    /// It answers `Version`, but its lists are not protobuf.
     GarbageLists,
     /// It implements no method.
     NoSuchMethod,

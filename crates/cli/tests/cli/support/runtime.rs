@@ -19,7 +19,7 @@ pub struct FakeRuntime {
 }
 
 impl FakeRuntime {
-    /// A runtime with pods of this many running containers.
+    /// A runtime with these pods, each with these running containers.
     pub fn with_pods(pods: &[(&str, &[&str])]) -> Self {
         let mut runtime = Self::nowhere();
         for (pod, containers) in pods {
@@ -71,7 +71,7 @@ impl FakeRuntime {
         self
     }
 
-    /// The process ends, and its connections with it; the socket file remains.
+    /// Ends the server with its connections; the file of the socket remains.
     pub fn go_away(&mut self) {
         if let Some(server) = self.server.take() {
             server.shutdown_background();
@@ -85,12 +85,12 @@ impl Drop for FakeRuntime {
     }
 }
 
-/// Runs a server on `socket` in its own threads, with which its connections end.
+/// Runs a server on `socket` in threads of its own. When these end, its connections end.
 pub fn serve_on<F>(socket: &Path, server: impl FnOnce(UnixListener) -> F) -> Runtime
 where
     F: Future<Output = ()> + Send + 'static,
 {
-    // What an earlier one left behind, if there was one.
+    // Removes what an earlier server may have left behind.
     let _ = std::fs::remove_file(socket);
     let threads = Builder::new_multi_thread()
         .worker_threads(1)

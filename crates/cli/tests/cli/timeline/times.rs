@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn what_has_no_time_is_not_drawn_and_the_error_says_so() {
+fn input_without_times_is_not_drawn_and_the_error_says_so() {
     let ended = timeline(&samples().join("dump-crio-1.29-mutex-crio9406.txt"), &[]);
     let stderr = ended.sentence();
     assert!(stderr.contains("no line has a time"), "{stderr}");

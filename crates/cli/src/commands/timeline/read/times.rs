@@ -1,4 +1,4 @@
-//! Whether the sources of a picture cover the same time.
+//! Checks whether the sources of a picture are from the same time.
 
 use std::time::Duration;
 
@@ -15,11 +15,11 @@ pub(super) struct Times {
 /// The longest gap between files of the same incident: a dump is often taken after the log was copied.
 const MAX_GAP: Duration = Duration::from_secs(3600);
 
-/// The number of files that are listed; others are counted.
+/// The maximum number of files that are listed; the others are counted.
 const MAX_FILES: usize = 8;
 
-/// A sentence that lists the sources if there is a gap between them: then no source covers the time of
-/// another one.
+/// A sentence that lists the sources with their times, if there is a gap of more than
+/// `MAX_GAP` that no source covers.
 pub(super) fn apart(mut all: Vec<Times>) -> Option<String> {
     all.sort_by_key(|times| times.from);
     let mut covered = all.first()?.until;

@@ -75,8 +75,8 @@ fn whole(amount: u64) -> i64 {
     i64::try_from(amount).unwrap_or(i64::MAX)
 }
 
-/// The largest amount that the containers use at one time: the containers with all sidecars, or an
-/// init container with the sidecars before it. `None` if no container has an amount.
+/// The largest amount that a pod's containers need at one time: the main containers with all sidecars,
+/// or an init container with the sidecars before it. `None` if no container has an amount.
 fn total(pod: &PodSpec, of: impl Fn(&Resources) -> Option<u64>) -> Option<u64> {
     let amount = |container: &ContainerSpec| of(&container.resources).unwrap_or(0);
     let mut sidecars = 0_u64;

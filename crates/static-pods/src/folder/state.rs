@@ -191,7 +191,7 @@ impl State {
     pub(super) fn changes(&mut self, folder: &Path) -> Vec<Change> {
         let mut changes = Vec::new();
         if self.scans >= MAX_SCANS_BEFORE_SYNCED {
-            // The pod that it may define could be running.
+            // Such a file may define a pod that an earlier run left. The problem keeps that pod.
             let unread = |file: &&mut File| file.processed.is_none() && file.problem.is_none();
             for file in self.files.values_mut().filter(unread) {
                 file.problem = Some(ProblemKind::KeepsChanging);

@@ -98,7 +98,7 @@ impl Memory {
     }
 
     /// Plans the next steps to stop what still runs of a finished pod. Containers that have exited
-    /// are kept; those that never ran are removed.
+    /// are kept. Others, such as those that never ran, are removed.
     pub(super) fn wind_down(&mut self, pod: &Termination, why: &Why, draft: &mut Draft) {
         if !self.can_observe() || !self.stop_all(pod, why, draft) {
             return;

@@ -33,7 +33,7 @@ pub struct Memory {
     pub(super) visibility: Visibility,
     /// The unobserved containers, and why they are not observed.
     unobserved: BTreeMap<Id, Why>,
-    /// The time as of which the newest complete view was made.
+    /// The `as_of` of the newest complete view.
     complete_as_of: Option<Instant>,
     /// When our last operation on the pod ended.
     pub(super) last_action: Option<Instant>,

@@ -35,7 +35,8 @@ pub struct PodSpec {
     pub network: Network,
     /// When its containers are restarted.
     pub restart_policy: RestartPolicy,
-    /// `terminationGracePeriodSeconds`: the time until SIGKILL. 30 s by default.
+    /// `terminationGracePeriodSeconds`: the time from the start of the pod's end to SIGKILL, which
+    /// includes `preStop` hooks. 30 s by default.
     pub grace_period: Duration,
     /// `priorityClassName: system-node-critical`: when memory is short, the kernel kills the pod's
     /// processes last (`oom_score_adj` -997).

@@ -111,7 +111,7 @@ impl Memory {
     }
 
     /// The position of the last container in `init` (the pod's init containers and sidecars) that
-    /// exists; `init.len()` if `init` is empty or a main container exists that has not exited;
+    /// exists; `init.len()` if `init` is empty or a main container was created and has not exited;
     /// `None` if none of `init` exists. Containers before that position may have been removed.
     fn start_position(&self, spec: &PodSpec, init: &[&ContainerSpec]) -> Option<usize> {
         let has_not_exited = |spec: &ContainerSpec| {

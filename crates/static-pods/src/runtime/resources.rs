@@ -26,7 +26,7 @@ pub(super) fn of_container(
     host: &Host,
 ) -> v1::LinuxContainerResources {
     let unified = match host.cgroups.version {
-        // If the kernel kills one process of a container, it kills all of them.
+        // If the kernel kills one process of a container, it kills the others too.
         CgroupVersion::V2 => HashMap::from([("memory.oom.group".to_owned(), "1".to_owned())]),
         CgroupVersion::V1 => HashMap::new(),
     };

@@ -16,9 +16,9 @@ use crate::spec::PodSpec;
 pub struct Adopted {
     /// The pod.
     pub pod: PodRef,
-    /// The name of its manifest's file.
+    /// The name of the manifest file.
     pub file: Arc<str>,
-    /// How it is ended.
+    /// How to end the pod.
     pub termination: Termination,
 }
 
@@ -32,8 +32,8 @@ impl From<&PodSpec> for Adopted {
     }
 }
 
-/// Merges the pods by UID. The newest sandbox of a pod overrides its note in `noted`. A pod that
-/// has only a note had no sandbox when the earlier run ended.
+/// Merges both lists of pods by UID. The newest sandbox of a pod overrides the pod's entry in
+/// `noted`. A pod that is only in `noted` had no sandbox when the earlier run ended.
 pub fn merge_adopted(
     noted: Vec<Adopted>,
     mut sandboxes: Vec<OwnedSandbox>,

@@ -5,9 +5,10 @@
 //!   an image:     fails, 10 s, fails, 20 s, ... 5 min
 //! ```
 //!
-//! A delay is counted from an *event*: a container's exit, or a failure. The first event has no
-//! delay unless it was [noted](Backoff::note) before: as in the kubelet, a container is restarted
-//! at once and the restart is noted, but a failed pull is noted before the delay.
+//! A delay is counted from an *event*: a container's exit, or a failure. An event has no delay if
+//! none has been [noted](Backoff::note) yet. As in the kubelet, an exit is noted when the container
+//! is restarted, so the first restart is immediate. A failed pull is noted at once, so the first
+//! retry is delayed.
 
 use std::time::Duration;
 
@@ -26,16 +27,17 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// Between the exit of a container and its restart, as in the kubelet.
+    /// The delays between the exit of a container and its restart, as in the kubelet.
     pub const CRASH_LOOP: Self = Self {
         initial: Duration::from_secs(10),
         max: Duration::from_secs(300),
         reset_after: Duration::from_secs(600),
     };
-    /// Between two attempts to pull an image, as in the kubelet.
+    /// The delays between attempts to pull an image, as in the kubelet.
     pub const IMAGE_PULL: Self = Self::CRASH_LOOP;
-    /// Between two calls that the runtime refused. A kubelet retries every 10 s. Here a runtime
-    /// that has just started is called sooner, and one that keeps refusing less often.
+    /// The delays before an operation that failed is retried. A kubelet retries every 10 s. Here a
+    /// runtime that has just started is called again sooner, and one that keeps refusing is called
+    /// less often.
     pub const ERRORS: Self = Self {
         initial: Duration::from_secs(1),
         max: Duration::from_secs(60),
@@ -86,7 +88,7 @@ impl Backoff {
         self.last = None;
     }
 
-    /// The delay that was noted last, if an event at `event` is recent enough.
+    /// The delay that was noted last, unless `event` is more than `reset_after` later.
     fn recent(&self, event: Instant) -> Option<Duration> {
         let (noted, delay) = self.last?;
         let is_recent = event.saturating_duration_since(noted) <= self.policy.reset_after;

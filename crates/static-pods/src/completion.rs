@@ -1,7 +1,7 @@
 //! Whether all pods that can finish have finished, for `--once`.
 //!
-//! A pod that is always restarted cannot finish. For the others this reports how they finished, or
-//! why that cannot be known.
+//! A pod that is always restarted cannot finish. For the other pods, this module reports how they
+//! finished, or why that will never be known.
 
 use std::collections::BTreeMap;
 
@@ -20,26 +20,26 @@ pub enum Finished {
     Failed,
 }
 
-/// Why it cannot be known how all pods finish.
+/// Why it will never be known how all pods finish.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unfinished {
-    /// A manifest is not used.
+    /// A manifest was refused.
     #[error("{0} was refused, so not all pods can be run")]
     Refused(std::sync::Arc<str>),
     /// No pod can finish.
     #[error("no pod can finish: the restartPolicy of each is Always")]
     NoneCan,
-    /// A pod ended before it had finished.
+    /// A pod was ended before it had finished.
     #[error("the manifest of pod {0} was changed or removed before the pod had finished")]
     Ended(PodRef),
 }
 
-/// The pods that can finish, each with how it has finished, if it has.
+/// The pods that can finish, each with its result, once it has finished.
 #[derive(Debug, Default)]
 pub struct Completion(BTreeMap<PodUid, (PodRef, Option<Finished>)>);
 
 impl Completion {
-    /// Updates the pods. Returns how they have finished, once all of them have.
+    /// Applies the current state of the pods. Returns how they finished, once all of them have.
     pub fn update(&mut self, pods: &Pods) -> Result<Option<Finished>, Unfinished> {
         if !pods.is_synced {
             return Ok(None);

@@ -1,4 +1,4 @@
-//! What the work on the files of volumes, logs and cgroups has in common.
+//! File helpers that volumes, logs and cgroups share.
 
 use std::fs::ReadDir;
 use std::io::{self, ErrorKind};
@@ -12,12 +12,13 @@ pub(crate) fn if_exists<T: Default>(result: io::Result<T>) -> io::Result<T> {
     }
 }
 
-/// Whether a name does not lead out of its folder. Ids and labels are names that the runtime chose.
+/// Whether a name cannot lead out of its folder. Ids and labels must be checked, because the runtime
+/// chose them.
 pub(crate) fn is_plain_name(name: &str) -> bool {
     !matches!(name, "" | "." | "..") && !name.contains(['/', '\0'])
 }
 
-/// The names in a folder; none if it does not exist.
+/// The names of the entries of a folder; empty if the folder does not exist.
 pub(crate) fn names(folder: &Path) -> io::Result<Vec<String>> {
     let names = |entries: ReadDir| {
         let names = entries.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()));
@@ -26,7 +27,7 @@ pub(crate) fn names(folder: &Path) -> io::Result<Vec<String>> {
     if_exists(folder.read_dir().and_then(names))
 }
 
-/// The folders in a folder, without links to folders.
+/// The folders in a folder, without symbolic links to folders.
 pub(crate) fn folders(folder: &Path) -> io::Result<Vec<PathBuf>> {
     let mut folders = Vec::new();
     for entry in folder.read_dir()? {

@@ -37,26 +37,26 @@ pub struct Ending {
     pub pod: PodRef,
     /// Why it ends.
     pub why: Why,
-    /// How it is ended, if this run has not read its manifest.
+    /// How to end it, if its manifest or an earlier run has defined this.
     pub termination: Option<Termination>,
 }
 
-/// The pods, for the modules that change them.
+/// The handle of the modules that change the pods.
 pub type PodsSender = Arc<watch::Sender<Pods>>;
 
 impl Pods {
-    /// Whether no pod is wanted or ending.
+    /// Whether everything was read, and no pod is wanted or ending.
     pub fn is_empty(&self) -> bool {
         self.is_synced && self.wanted.is_empty() && self.ending.is_empty()
     }
 
-    /// The pods that are wanted or ending.
+    /// The UIDs of the pods that are wanted or ending.
     pub(crate) fn uids(&self) -> BTreeSet<PodUid> {
         let uids = self.wanted.keys().chain(self.ending.keys());
         uids.cloned().collect()
     }
 
-    /// Notes that a pod is wanted, and that another pod with its name is no longer wanted.
+    /// Notes that a pod is wanted. If another pod with its name was wanted, that one must end.
     pub(crate) fn want(&mut self, spec: Arc<PodSpec>) {
         let pod = &spec.pod;
         let old = self.wanted.values().find(|it| is_namesake(&it.pod, pod));
@@ -87,7 +87,7 @@ impl Pods {
     }
 }
 
-/// Whether these are two pods with one namespace and name.
+/// Whether these are two different pods with the same namespace and name.
 pub(crate) fn is_namesake(one: &PodRef, other: &PodRef) -> bool {
     (&one.namespace, &one.name) == (&other.namespace, &other.name) && one.uid != other.uid
 }

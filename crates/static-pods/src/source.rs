@@ -9,8 +9,8 @@
 //!                      (not while their file is refused)
 //! ```
 //!
-//! Leftovers are searched repeatedly, because a runtime may complete a creation after the run that
-//! requested it was killed.
+//! Leftovers are searched for repeatedly, because a runtime may complete a creation after the run
+//! that requested it was killed.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::path::PathBuf;
@@ -38,25 +38,25 @@ type Change = sync_loop::Change<Arc<PodSpec>>;
 /// The time from a failed search for leftovers to the next attempt.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 
-/// How long the list of our sandboxes may take. The search fails after that.
+/// How long the list of our sandboxes may take. After this time, the attempt fails.
 const LIST_SANDBOXES_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How long the list of our containers may take. The search continues without it: the list hangs
-/// while one container is stuck, and is only needed to remove old sandboxes.
+/// How long the list of our containers may take. After this time, the search continues without the
+/// list, which hangs while one container is stuck, and is needed only to remove old sandboxes.
 const LIST_CONTAINERS_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// The time between two searches for leftovers. The second search finds a creation that was
-/// completed after its run had been killed.
+/// The time between two searches for leftovers. A later search finds what the runtime created after
+/// the run that requested it had been killed.
 const LEFTOVER_SCAN_INTERVAL: Duration = Duration::from_secs(5 * 60);
 
 /// The source of the wanted pods.
 pub struct Manifests {
-    /// `None` if no pod is wanted, and all adopted pods end.
+    /// The folder of manifests; `None` if no pod is wanted and all adopted pods must end.
     folder: Option<Folder>,
     scan: LeftoverScan,
     /// The adopted pods that may still be wanted; `None` before the first search has ended.
     adopted: Option<BTreeMap<PodUid, Adopted>>,
-    /// Since when there is no manifest, although pods were adopted.
+    /// When it was first noticed that there is no manifest, although pods were adopted.
     empty_since: Option<Instant>,
     ready: VecDeque<Change>,
     pods: PodsSender,
@@ -64,12 +64,12 @@ pub struct Manifests {
     clock: WallClock,
 }
 
-/// What the runtime and this host have of pods that are neither wanted nor ending.
+/// What the runtime and this host contain of pods that are neither wanted nor ending.
 #[derive(Default)]
 pub struct Leftovers {
     /// The pods.
     pub pods: BTreeMap<PodUid, Adopted>,
-    /// Their containers. Empty if containers could not be listed in time.
+    /// The containers of these pods. Empty if containers could not be listed in time.
     pub containers: Vec<OwnedContainer>,
 }
 
@@ -89,7 +89,7 @@ impl LeftoverScan {
         let mut task = JoinSet::new();
         task.spawn(async move {
             loop {
-                // The lists may still show a pod that ends while they are read.
+                // Taken first, because the lists may still show a pod that ends while they are read.
                 let known = pods.borrow().uids();
                 let mut leftovers = find().await;
                 leftovers.pods.retain(|uid, _| !known.contains(uid));
@@ -108,7 +108,7 @@ impl LeftoverScan {
         if let Some(leftovers) = self.receiver.recv().await {
             return leftovers;
         }
-        // The task ends before its receiver only by a panic, which is passed on.
+        // The task ends before its receiver only if it panics. The panic is passed on.
         if let Some(Err(error)) = self.task.join_next().await {
             std::panic::resume_unwind(error.into_panic());
         }
@@ -117,8 +117,8 @@ impl LeftoverScan {
 }
 
 impl Manifests {
-    /// The pods of a folder. Without a folder, the pods that `find` returns end: see
-    /// [`find_leftovers`]. Must be called within a tokio runtime.
+    /// A source of the pods of a folder. `find` is [`find_leftovers`]. Without a folder, all pods that
+    /// it returns end. Must be called within a tokio runtime.
     pub fn new<A>(
         folder: Option<Folder>,
         find: impl Fn() -> A + Send + 'static,
@@ -238,13 +238,13 @@ impl Manifests {
         self.end_adopted(&Why::ManifestChanged, |it, _| is_namesake(&it.pod, wanted));
     }
 
-    /// Ends the adopted pods that are not wanted, once all manifests are read. A pod whose manifest
-    /// is refused is kept.
+    /// Ends the adopted pods that are not wanted. All manifests must have been read. A pod whose
+    /// manifest is refused is kept.
     fn end_unwanted(&mut self, why: &Why) {
         self.end_adopted(why, |it, refused| !refused.contains(&it.file));
     }
 
-    /// Ends the adopted pods for which `must_end` is true. Its second argument is the refused
+    /// Ends the adopted pods for which `must_end` is true. Its second argument contains the refused
     /// files.
     fn end_adopted(&mut self, why: &Why, must_end: impl Fn(&Adopted, &BTreeSet<Arc<str>>) -> bool) {
         let Some(adopted) = &mut self.adopted else {
@@ -306,7 +306,7 @@ async fn sleep_until_or_forever(time: Option<Instant>) {
 }
 
 /// Finds the pods of `owner` in the runtime and in the notes under `root`. Retries until the
-/// runtime lists its sandboxes, because no pod is started before.
+/// runtime lists its sandboxes, because no pod is started before that.
 pub async fn find_leftovers(client: Arc<RuntimeClient>, owner: String, root: PathBuf) -> Leftovers {
     let sandboxes = loop {
         match timeout(LIST_SANDBOXES_TIMEOUT, client.sandboxes(&owner)).await {

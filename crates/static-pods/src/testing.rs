@@ -100,8 +100,8 @@ pub(crate) fn host() -> Host {
     }
 }
 
-/// Runs a random test with the seeds that once failed, and with this many fresh ones, which it prints.
-/// `PLEG_SEED=n` runs only this seed. Returns whether all fresh seeds were run.
+/// Runs a random test with the seeds that once failed and with `count` fresh ones. Prints the first fresh
+/// seed. `PLEG_SEED=n` runs only the seed `n`. Returns whether all fresh seeds were run.
 pub(crate) fn each_seed(failed: &[u64], count: u64, mut run: impl FnMut(u64)) -> bool {
     if let Ok(seed) = std::env::var("PLEG_SEED") {
         run(seed.parse().expect("PLEG_SEED is a number"));

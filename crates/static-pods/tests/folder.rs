@@ -1,4 +1,4 @@
-//! A real folder, scanned at shorter intervals.
+//! A real folder, scanned at shorter intervals than by default.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -31,7 +31,7 @@ async fn next(folder: &mut Folder) -> Change {
     change.expect("a change is reported")
 }
 
-/// The next change, as it is displayed.
+/// The next change, as displayed.
 async fn line(folder: &mut Folder) -> String {
     next(folder).await.to_string()
 }
@@ -134,7 +134,7 @@ async fn a_folder_that_disappears_keeps_its_pods() {
     assert_no_change(&mut folder).await;
 }
 
-/// A bind mount of a directory, until the value is dropped.
+/// A bind mount of a directory, which lasts until the value is dropped.
 struct Mounted<'a>(&'a Path);
 
 impl<'a> Mounted<'a> {

@@ -1,4 +1,4 @@
-//! The sync loop on tokio: the task that owns the core, and a task for each sync.
+//! The sync loop on tokio: the task that owns the scheduler, and a task for each sync.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -28,7 +28,7 @@ use crate::{Goal, Outcome, Policy, Source, SyncPod, SyncRequest, Waker};
 /// How often the errors that pause all pods are checked: the kubelet's `syncTicker`.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How long a sync waits for a status as of the last sync that changed something.
+/// How long a sync waits for a status as of the end of the last sync that changed something.
 const NEWER_STATUS_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The parts of a sync loop.
@@ -43,9 +43,9 @@ pub struct Parts<Q, P, C> {
     pub conditions: C,
     /// Which errors pause all pods.
     pub policy: Policy,
-    /// The clock for times of day.
+    /// The wall clock.
     pub clock: WallClock,
-    /// Spreads the resyncs of the pods.
+    /// The random numbers that spread the resyncs of the pods.
     pub jitter: fastrand::Rng,
 }
 
@@ -70,7 +70,7 @@ impl SyncLoop {
         Self { ready, task }
     }
 
-    /// The node's Ready condition, as a kubelet computes it; `None` before the first answer of
+    /// The node's Ready condition, as a kubelet computes it; `None` before the first answer to
     /// `Status`.
     pub fn ready(&self) -> watch::Receiver<Option<ReadyCondition>> {
         self.ready.clone()
@@ -311,7 +311,7 @@ impl<S> Sync<S> {
         let newer = || pleg.cache().newer_than(&self.pod.uid, self.since);
         let mut entry = timeout(Duration::ZERO, newer()).await;
         if entry.is_err() {
-            // Only a relist confirms a pod without changes.
+            // Only a relist confirms the status of a pod that has not changed.
             pleg.request_relist();
             entry = timeout(NEWER_STATUS_TIMEOUT, newer()).await;
         }

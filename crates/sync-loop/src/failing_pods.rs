@@ -1,5 +1,5 @@
-//! The pods with stuck or failing calls. The PLEG has no event for such calls, so workers are woken
-//! from here when they start and end.
+//! The pods with stuck or failing calls. The PLEG has no event for such calls, so this module finds
+//! the workers to wake when a pod begins or ceases to have such calls.
 
 use std::collections::BTreeSet;
 
@@ -10,12 +10,12 @@ use pleg::out::status_report::StatusReport;
 #[derive(Debug, Default)]
 pub(crate) struct FailingPods {
     pods: BTreeSet<PodUid>,
-    /// The pods that were added to or removed from `pods`, and not woken since.
+    /// The pods that were added to or removed from `pods`, and have not been woken since.
     due: BTreeSet<PodUid>,
 }
 
 impl FailingPods {
-    /// Compares a report with the last one.
+    /// Compares a report with the last one, and notes which pods to wake.
     pub(crate) fn update(&mut self, report: &StatusReport) {
         let stuck = report.stuck.iter().filter_map(|call| call.pod.as_ref());
         let failing = report.failing.iter().filter_map(|call| call.pod.as_ref());

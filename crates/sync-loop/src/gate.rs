@@ -55,7 +55,7 @@ pub(crate) enum Check {
 }
 
 impl Gate {
-    /// A gate that is closed until its first check.
+    /// A gate that is closed until a check finds no errors. The first check is due at once.
     pub(crate) fn at_start(now: Instant) -> Self {
         Self::Closed {
             since: now,
@@ -144,7 +144,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_gate_opens_at_once_except_by_the_kubelets_policy() {
+    async fn the_gate_opens_at_once_except_under_the_kubelets_policy() {
         let now = Instant::now();
         let soon = now + Duration::from_millis(10);
         for (policy, expected) in [

@@ -2,7 +2,7 @@
 //! the runtime accordingly. Events of the PLEG wake the workers.
 //!
 //! ```text
-//!   source: a pod is wanted, or no longer ------\
+//!   source: a pod is wanted, or no longer is ---\
 //!   PLEG: an event of a pod --------------------+--> scheduler: which pod is synced when (pure)
 //!   waker: work that a sync started has ended --+       |   ^
 //!   a sync ended, with or without success ------/       |   |
@@ -12,7 +12,7 @@
 //! ```
 //!
 //! - `gate`: a kubelet skips all pods while its runtime is down or its PLEG is unhealthy
-//!   ([`Policy::Node`]). With [`Policy::Pod`], a pod with a stuck call stops only itself.
+//!   ([`Policy::Node`]). With [`Policy::Pod`], a pod with a stuck call pauses only itself.
 //! - `runtime_state` and [`ready_condition`]: the state of the runtime, and the Ready condition
 //!   that follows from it, in the kubelet's terms.
 //! - `scheduler`: one worker for each pod, with one sync at a time. Events during a sync cause

@@ -18,7 +18,7 @@ pub struct ReadyCondition {
     pub status: Status,
     /// `KubeletReady` or `KubeletNotReady`.
     pub reason: &'static str,
-    /// The reasons for which the node is not ready, if any.
+    /// Why the node is not ready, or the kubelet's message for a node that is.
     pub message: String,
     /// When it was computed.
     #[serde(serialize_with = "in_seconds")]
@@ -31,9 +31,9 @@ pub struct ReadyCondition {
 /// Whether a node is ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum Status {
-    /// It is ready.
+    /// The node is ready.
     True,
-    /// It is not ready.
+    /// The node is not ready.
     False,
 }
 

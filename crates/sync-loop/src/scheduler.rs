@@ -34,7 +34,8 @@ const RETRY_AFTER_FAILURE: Duration = Duration::from_secs(10);
 /// jitter.
 const RETRY_AFTER_NETWORK_FAILURE: Duration = Duration::from_secs(1);
 
-/// The largest random part that is added to an interval, so that not all pods are synced at once.
+/// The largest fraction of an interval by which it is extended at random, so that not all pods are
+/// synced at once.
 const MAX_JITTER: f64 = 0.5;
 
 /// The workers of all pods and the gate in front of them.
@@ -64,7 +65,7 @@ pub(crate) enum Input<S> {
     Ended(PodUid, Outcome),
     /// The errors that pause all pods now; empty if there are none.
     Errors(Vec<String>),
-    /// The time of [`Scheduler::alarm`] is reached.
+    /// The time of [`Scheduler::alarm`] has been reached.
     Time,
 }
 
@@ -75,14 +76,14 @@ pub(crate) enum Action<S> {
     Sync {
         pod: PodRef,
         goal: Goal<S>,
-        /// When the last sync that changed something ended.
+        /// When the last sync that changed something, or may have, ended.
         since: Option<Instant>,
     },
     /// Report that the gate is closed.
     Skip { errors: Vec<String> },
     /// Report that the gate has opened.
     Opened { closed_for: Duration },
-    /// Report that everything of a pod is removed.
+    /// Report that everything that belongs to a pod is removed.
     Gone(PodRef),
 }
 
@@ -90,12 +91,12 @@ pub(crate) enum Action<S> {
 struct Worker<S> {
     pod: PodRef,
     goal: WorkerGoal<S>,
-    /// When the last sync ended that changed something or may have.
+    /// When the last sync that changed something, or may have, ended.
     changed_at: Option<Instant>,
     state: State,
 }
 
-/// The goal of a worker, and the one after it.
+/// The goal of a worker, and the next one, if there is one.
 #[derive(Clone, Debug)]
 enum WorkerGoal<S> {
     Run(S),
@@ -220,7 +221,7 @@ impl<S: Clone> Scheduler<S> {
             Outcome::Failed(_) => jittered(&mut self.jitter, RETRY_AFTER_FAILURE),
             Outcome::NetworkNotReady => jittered(&mut self.jitter, RETRY_AFTER_NETWORK_FAILURE),
             Outcome::Ended => {
-                // With another goal, `Ended` is only a reason to sync again.
+                // If the pod must run, `Ended` is only a reason to sync again.
                 if let WorkerGoal::End { then } = &mut worker.goal {
                     match then.take() {
                         Some(spec) => worker.goal = WorkerGoal::Run(spec),

@@ -8,7 +8,7 @@ pub enum Change<S> {
     /// This pod is wanted. Another pod with its namespace and name is no longer wanted, and ends
     /// before this one starts.
     Set(PodRef, S),
-    /// This pod is not wanted, and ends. It was set before, or an earlier run left it.
+    /// This pod is not wanted, and must end. It was set before, or an earlier run left it.
     Remove(PodRef),
 }
 

@@ -11,9 +11,9 @@ use tokio::time::Instant;
 /// The goal for a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Goal<S> {
-    /// The pod runs by this specification.
+    /// The pod must run by this specification.
     Run(S),
-    /// The pod ends, and everything of it is removed.
+    /// The pod must end, and everything that belongs to it must be removed.
     End,
 }
 
@@ -27,8 +27,8 @@ pub struct SyncRequest<S> {
     /// The status of the pod, as of `since` or later. If its last inspection failed, this is the
     /// last known status: see [`Self::status`].
     pub entry: Entry,
-    /// When the last sync that changed something ended; before the first one, when the loop
-    /// started.
+    /// When the last sync that changed something, or may have, ended; before the first one, when
+    /// the loop started.
     pub since: Instant,
     /// Whether the entry contains everything that was created before `since`. It does not while
     /// sandboxes or containers cannot be listed, or while a listed one is not found.
@@ -41,7 +41,7 @@ pub struct SyncRequest<S> {
 }
 
 impl<S> SyncRequest<S> {
-    /// The status, or, if the last inspection failed, the outcome of a sync that needs it.
+    /// The status, or, if the last inspection failed, the outcome of a sync that needs the status.
     pub fn status(&self) -> Result<&PodStatus, Outcome> {
         match &self.entry.error {
             None => Ok(&self.entry.status),
@@ -52,7 +52,7 @@ impl<S> SyncRequest<S> {
     }
 }
 
-/// Causes one more sync of a pod. For work that continues after a sync has ended.
+/// Causes one more sync of a pod. It is for work that continues after a sync has ended.
 #[derive(Clone, Debug)]
 pub struct Waker {
     pub(crate) pod: PodUid,
@@ -74,11 +74,11 @@ pub enum Outcome {
         /// Whether something was changed. If so, a relist is requested, and the next sync has a
         /// status as of the end of this one or later.
         changed: bool,
-        /// The time until the next sync if no event causes one before, such as the rest of a
+        /// The time until the next sync if no event causes an earlier one, such as the rest of a
         /// back-off.
         again_in: Option<Duration>,
     },
-    /// The goal was [`Goal::End`], and everything of the pod is removed.
+    /// The goal was [`Goal::End`], and everything that belongs to the pod is removed.
     Ended,
     /// The sync failed, and is retried after 10 to 15 s.
     Failed(String),
@@ -86,7 +86,7 @@ pub enum Outcome {
     NetworkNotReady,
 }
 
-/// Changes a pod to its goal.
+/// Brings a pod to its goal.
 pub trait SyncPod: Send + Sync + 'static {
     /// The specification of a pod.
     type Spec: Clone + Send + Sync + 'static;

@@ -1,4 +1,4 @@
-//! A worker is woken when calls of its pod become stuck or fail, and when that ends.
+//! A worker is woken when calls of its pod become stuck or fail, and when they recover.
 
 mod ready_runtime;
 
@@ -24,7 +24,7 @@ impl Source for SinglePod {
     }
 }
 
-/// Stores for each sync whether the process was known to be dead.
+/// Records for each sync whether a process of the pod was known to be dead.
 #[derive(Clone, Default)]
 struct DeadProcesses(Arc<Mutex<Vec<bool>>>);
 

@@ -1,4 +1,4 @@
-//! One fault of a node with both policies: how long the container of another pod is down.
+//! The same fault of a node under both policies: how long the container of another pod is down.
 
 mod ready_runtime;
 
@@ -28,7 +28,7 @@ impl Source for ChannelSource {
     }
 }
 
-/// Restarts exited containers. Stores whether any request was incomplete.
+/// Restarts exited containers. Records whether any request was incomplete.
 struct Restart(Sim, Arc<AtomicBool>);
 
 impl SyncPod for Restart {
@@ -140,8 +140,8 @@ fn pod(sim: &Sim, name: &str) -> PodRef {
     sim.world().pod(name).pod.clone()
 }
 
-/// The status of one container is locked for 300 s; a container of another pod exits after 200 s.
-/// Returns how long that container was down, and whether the node was Ready then.
+/// Locks the status of one container for 300 s. A container of another pod exits after 200 s.
+/// Returns how long that container was down, and whether the node was Ready when it exited.
 async fn downtime_beside_a_stuck_container(policy: Policy) -> (Duration, Status) {
     let node = Node::start(policy).await;
     node.sim.status_lock("stuck", "app");

@@ -1,4 +1,5 @@
-//! The attempts of a name. They ensure that nothing is created twice.
+//! The numbered attempts to create the sandbox of a pod, or the container with one name. They
+//! ensure that nothing is created twice.
 
 use tokio::time::Instant;
 
@@ -8,7 +9,7 @@ use super::why::Why;
 /// The attempts of one name.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Attempts {
-    /// The highest attempt that was ever observed, even if it is removed.
+    /// The highest attempt that was ever observed, even if the result has been removed.
     highest: Option<u32>,
     pub(super) creation: Creation,
 }
@@ -16,7 +17,7 @@ pub(super) struct Attempts {
 /// The state of the last creation.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Creation {
-    /// No creation has an unknown outcome.
+    /// The outcome of every creation is known.
     #[default]
     Idle,
     /// The call is outstanding.
@@ -42,8 +43,8 @@ impl Attempts {
         self.highest = self.highest.max(Some(attempt));
     }
 
-    /// Notes that this attempt was observed. The creation is then done, even if its call is
-    /// outstanding.
+    /// Notes that a view shows the result of this attempt. The creation is then done, even if its
+    /// call is outstanding.
     pub(super) fn note_created(&mut self, attempt: u32) {
         if self.creation == (Creation::Outstanding { attempt }) {
             self.creation = Creation::Idle;
@@ -55,7 +56,7 @@ impl Attempts {
         self.creation = Creation::Outstanding { attempt };
     }
 
-    /// Notes the outcome of the call. Returns whether it was still outstanding.
+    /// Notes the outcome of a creation. Returns false if a view had already shown its result.
     pub(super) fn ended(&mut self, attempt: Attempt, outcome: &Outcome, now: Instant) -> bool {
         let attempt = attempt.number();
         let was_outstanding = self.creation == (Creation::Outstanding { attempt });
@@ -68,7 +69,8 @@ impl Attempts {
         was_outstanding
     }
 
-    /// Notes a complete view as of `as_of`, whose attempts were passed to [`Self::note_existing`].
+    /// Notes a complete view as of `as_of`. It shows the outcome of a creation whose answer was lost
+    /// earlier. The attempts in the view must have been passed to [`Self::note_existing`].
     pub(super) fn observed_all(&mut self, as_of: Instant) {
         if let Creation::Lost { since } = self.creation
             && since < as_of
@@ -77,8 +79,8 @@ impl Attempts {
         }
     }
 
-    /// The next attempt, if no creation has an unknown outcome. The caller must have checked that
-    /// nothing with this name runs.
+    /// The next attempt, if the outcome of every creation is known. The caller must have checked
+    /// that nothing with this name runs.
     pub(super) fn next(&self) -> Option<Attempt> {
         (self.creation == Creation::Idle).then(|| Attempt::after(self.highest))
     }

@@ -20,7 +20,7 @@ use crate::probe::{FailedProbe, Health};
 use crate::spec::{ContainerSpec, PodSpec, ProbeKind, PullPolicy, RestartPolicy, Role};
 
 impl Memory {
-    /// Plans the next step for a container of a pod that must run in `sandbox`.
+    /// Plans the next step for a container that must run in `sandbox`.
     pub(super) fn plan_container(
         &self,
         (pod, spec): (&PodSpec, &ContainerSpec),
@@ -186,7 +186,7 @@ fn reason_for(failed: &FailedProbe) -> Why {
     }
 }
 
-/// The grace period: that of the failed probe, if it has one, or that of the pod.
+/// The grace period of the failed probe, if it has one; otherwise that of the pod.
 fn grace_period(pod: &PodSpec, spec: &ContainerSpec, why: &Why) -> Duration {
     let probe = match why {
         Why::LivenessFailed(_) => spec.probes.liveness.as_ref(),

@@ -45,8 +45,8 @@ impl Draft {
         self.steps.push(Planned { step, why });
     }
 
-    /// Adds a step that ends a sandbox or removes the volumes, or a wait if the last attempt failed
-    /// recently.
+    /// Adds a step that ends a sandbox or removes the volumes. If the last attempt failed recently,
+    /// this notes a wait instead.
     pub(super) fn end_step(&mut self, step: Step, retry: &Retry, why: &Why) {
         match retry.blocked_by(self.now) {
             Some(failure) => self.sandbox_waits(Why::StopError(failure.clone())),
@@ -54,7 +54,8 @@ impl Draft {
         }
     }
 
-    /// Adds the kill of a container, or a wait. `pre_stop` is the command of its hook.
+    /// Adds a step that kills a container, or notes why it must wait. `pre_stop` is the command of
+    /// the container's hook.
     pub(super) fn kill(
         &mut self,
         known: &KnownContainer,
@@ -77,15 +78,15 @@ impl Draft {
         }
     }
 
-    /// Adds the removal of a container, or a wait.
+    /// Adds a step that removes a container, or notes why it must wait.
     pub(super) fn remove(&mut self, known: &KnownContainer, why: Why) {
         if self.can_begin_step(known) {
             self.step(known.removal(), why);
         }
     }
 
-    /// Whether a step with a container may start: no other step with it is in progress, and none
-    /// failed recently. If one failed recently, this notes the wait.
+    /// Whether a step on a container may start: no other step on it is in progress, and none failed
+    /// recently. If one failed recently, this notes the wait.
     pub(super) fn can_begin_step(&mut self, known: &KnownContainer) -> bool {
         if known.operation.is_some() {
             return false;
@@ -116,7 +117,7 @@ impl Draft {
         }
     }
 
-    /// Requests another decision at this time.
+    /// Requests another decision no later than at this time.
     pub(super) fn wake(&mut self, at: Instant) {
         self.wake_at = Some(self.wake_at.map_or(at, |wake_at| wake_at.min(at)));
     }

@@ -8,7 +8,7 @@
 //!   5. volumes:    remove, once a complete view contains nothing of the pod
 //! ```
 //!
-//! For a pod that has finished by itself only steps 1 to 3 are done, so that its dead containers
+//! For a pod that has finished by itself, only steps 1 to 3 are done, so that its dead containers
 //! can be inspected.
 
 use std::time::Duration;
@@ -24,7 +24,8 @@ use super::view::Visibility;
 use super::why::Why;
 use crate::spec::{ContainerSpec, PodSpec, Role};
 
-/// How a pod is ended, also without its manifest. Small, because it is stored with the sandbox.
+/// What is needed to end a pod, even if its manifest is gone. It is small because it is stored with
+/// the sandbox.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Termination {
@@ -34,7 +35,7 @@ pub struct Termination {
     pub containers: Vec<LastContainer>,
 }
 
-/// How a container is ended.
+/// What is needed to end a container.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct LastContainer {
@@ -85,7 +86,7 @@ impl Termination {
 }
 
 impl Memory {
-    /// Plans the next steps to end the pod and to remove everything of it.
+    /// Plans the next steps to end the pod and to remove everything that belongs to it.
     pub(super) fn end(&mut self, pod: &Termination, why: &Why, draft: &mut Draft) {
         self.ending_since.get_or_insert(draft.now);
         if !self.stop_all(pod, why, draft) || self.is_creating(draft) {
@@ -96,7 +97,8 @@ impl Memory {
         }
     }
 
-    /// Plans the next steps to stop what still runs of a finished pod. Dead containers are kept.
+    /// Plans the next steps to stop what still runs of a finished pod. Containers that have exited
+    /// are kept. Others, such as those that never ran, are removed.
     pub(super) fn wind_down(&mut self, pod: &Termination, why: &Why, draft: &mut Draft) {
         if !self.can_observe() || !self.stop_all(pod, why, draft) {
             return;
@@ -115,13 +117,13 @@ impl Memory {
             && self.creations().all(|it| it == Creation::Idle)
     }
 
-    /// Plans the kills of live containers. Returns whether there is no container left to kill.
+    /// Plans the kills of live containers. Returns true if no container is left to kill.
     pub(super) fn kill_all(&self, pod: &Termination, why: &Why, draft: &mut Draft) -> bool {
-        // No deadline if the grace period is too long for an `Instant`.
+        // There is no deadline if the grace period is too long for an `Instant`.
         let since = self.ending_since;
         let deadline = since.and_then(|since| since.checked_add(pod.grace_period));
         let is_late = deadline.is_some_and(|deadline| draft.now >= deadline);
-        // 0 for all that are not sidecars.
+        // Containers that are not sidecars have turn 0, so they end first.
         let sidecars = pod.containers.iter().filter(|last| last.is_sidecar).count();
         let turn = |name: &str| pod.sidecar(name).map_or(0, |place| sidecars - place);
         let rest = self.containers();
@@ -157,7 +159,7 @@ impl Memory {
         creation.is_some()
     }
 
-    /// Plans the removal of all containers. Returns whether none exists.
+    /// Plans the removal of all containers. Returns true if none is left.
     fn remove_containers(&self, why: &Why, draft: &mut Draft) -> bool {
         for known in self.containers() {
             self.remove_observed(known, why, draft);
@@ -173,7 +175,7 @@ impl Memory {
         }
     }
 
-    /// Plans the removal of all sandboxes. Returns whether none exists.
+    /// Plans the removal of all sandboxes. Returns true if none is left.
     fn remove_sandboxes(&self, why: &Why, draft: &mut Draft) -> bool {
         for known in self.sandboxes.known.values().filter(|it| !it.is_busy) {
             let id = known.id.clone();

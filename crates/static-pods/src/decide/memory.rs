@@ -1,5 +1,5 @@
-//! The state of a pod from one decision to the next: its containers and sandboxes, our operations
-//! on them, and the failures.
+//! The state of a pod that is kept from one decision to the next: its containers and sandboxes, our
+//! operations on them, and the failures.
 //!
 //! It is empty when a run starts, and is filled by the first complete view.
 
@@ -24,23 +24,24 @@ use crate::probe::Running;
 /// The shortest grace period of a container, as in the kubelet.
 pub(crate) const MIN_GRACE_PERIOD: Duration = Duration::from_secs(2);
 
-/// The state of a pod from one decision to the next.
+/// The state of a pod that is kept from one decision to the next.
 #[derive(Clone, Debug)]
 pub struct Memory {
-    /// Views as of an earlier time may show the previous pod with this UID, and are ignored.
+    /// When this memory was created. Views as of an earlier time are ignored, because they may show
+    /// the previous pod with this UID.
     created_at: Instant,
     pub(super) visibility: Visibility,
     /// The unobserved containers, and why they are not observed.
     unobserved: BTreeMap<Id, Why>,
-    /// The time of the newest complete view.
+    /// The `as_of` of the newest complete view.
     complete_as_of: Option<Instant>,
     /// When our last operation on the pod ended.
     pub(super) last_action: Option<Instant>,
     pub(super) sandboxes: Sandboxes,
     pub(super) slots: BTreeMap<Arc<str>, Slot>,
-    /// The sandbox of each container for which it is known.
+    /// Container ids, with the sandbox of each container, where it is known.
     pub(super) sandbox_of: BTreeMap<Id, Id>,
-    /// When ids were removed. Older views still contain them.
+    /// The ids that we removed, and when. Older views still contain them.
     pub(super) removed: BTreeMap<Id, Instant>,
     /// The last phase before the pod had to end.
     pub(super) wanted_phase: Option<Phase>,
@@ -59,7 +60,7 @@ pub(super) enum Volumes {
 }
 
 impl Memory {
-    /// An empty memory. Keep it until a [`Decision`](super::Decision) has `is_gone`.
+    /// Creates an empty memory. Keep it until a [`Decision`](super::Decision) has `is_gone` set.
     pub fn new(now: Instant) -> Self {
         Self {
             created_at: now,
@@ -78,14 +79,14 @@ impl Memory {
         }
     }
 
-    /// Notes the sandbox of a container of an earlier run, which is not part of a status. An old
-    /// sandbox is removed only if all containers are known to be in others.
+    /// Notes which sandbox contains a container of an earlier run, because a status does not show
+    /// this. An old sandbox is removed only if all containers are known to be in other sandboxes.
     pub fn adopt(&mut self, container: Id, sandbox: Id) {
         self.sandbox_of.insert(container, sandbox);
     }
 
-    /// The containers that run, for [`Prober::due`](crate::probe::Prober::due). `wall` is the time
-    /// of day, from which the age of containers of an earlier run is computed.
+    /// The running containers, for [`Prober::due`](crate::probe::Prober::due). `wall` is the current
+    /// wall-clock time, which is needed for the age of containers of an earlier run.
     pub fn running(&self, wall: WallTime) -> Vec<Running> {
         let running = self.containers().filter(|it| it.life == Life::Running);
         let running = running.map(|known| {
@@ -110,7 +111,7 @@ impl Memory {
         self.slots.values().flat_map(|slot| slot.known.values())
     }
 
-    /// The last creation of each name and of the sandbox.
+    /// The state of the last creation for each container name, and for the sandbox.
     pub(super) fn creations(&self) -> impl Iterator<Item = Creation> {
         let slots = self.slots.values().map(|slot| &slot.attempts);
         let attempts = slots.chain([&self.sandboxes.attempts]);
@@ -162,13 +163,14 @@ impl Memory {
         self.unobserved.get(&known.id)
     }
 
-    /// Whether there was a complete view.
+    /// Whether a complete view was applied.
     pub(super) fn was_observed(&self) -> bool {
         self.complete_as_of.is_some()
     }
 
-    /// Whether an id in a view as of this time belongs to this pod and still exists: it was not
-    /// removed by us, and an unknown id is not missing from a newer complete view.
+    /// Whether an id in a view as of this time may belong to this pod and still exist. The view must
+    /// be newer than this memory and than our removal of the id. An id that is unknown here must not
+    /// be from a view older than the newest complete one, which does not contain the id.
     fn may_exist(&self, id: &Id, as_of: Option<Instant>) -> bool {
         let removed = self.removed.get(id).copied();
         let is_known =
@@ -176,7 +178,7 @@ impl Memory {
         as_of > removed.max(Some(self.created_at)) && (is_known || as_of >= self.complete_as_of)
     }
 
-    /// The time after which a complete view is needed, if one is.
+    /// If a new complete view is needed, the time that it must be later than.
     pub(super) fn needs_view_after(&self) -> Option<Instant> {
         let lost = self.creations().filter_map(|creation| match creation {
             Creation::Lost { since } => Some(since),
@@ -189,7 +191,7 @@ impl Memory {
         lost.chain(first).chain(ended).max()
     }
 
-    /// The rest of the pod's grace period, or the kubelet's minimum.
+    /// The rest of the pod's grace period, but at least the kubelet's minimum.
     pub(super) fn grace_left(&self, grace: Duration, now: Instant) -> Duration {
         let since = self.ending_since.unwrap_or(now);
         let passed = now.saturating_duration_since(since);

@@ -15,17 +15,18 @@
 //! container is prevented. A kubelet trusts each list. Here a `Memory` records all containers and
 //! sandboxes of the pod:
 //!
-//! - Only we create containers and sandboxes of the pod. After one complete view, and if the
-//!   outcome of each creation is known, the memory has everything that exists, even if calls hang.
-//! - A container that has exited never runs again, however old the view is that shows it. A sandbox
-//!   has stopped only when the runtime has answered that it has.
+//! - Only we create containers and sandboxes of the pod. So after one complete view, and if the
+//!   outcome of each creation is known, the memory contains everything that exists, even if calls
+//!   hang.
+//! - A container that has exited never runs again, so even an old view that shows the exit is
+//!   enough. A sandbox counts as stopped only when the runtime has answered that it has stopped it.
 //! - A creation needs an `Attempt`. There is one only if all containers of that name have exited,
 //!   and the outcome of each creation is known.
 //! - Attempts continue from the highest that was observed, and runtimes reserve names by attempt.
-//!   If an earlier run left a creation in the runtime that was not observed, it has the name of the
-//!   next creation, and the runtime accepts only one of them.
+//!   If the runtime still performs a creation of an earlier run that was not observed, that one has
+//!   the same name as the next creation, and the runtime accepts only one of the two.
 //!
-//! A run that was killed leaves only the state of the runtime, and the next run decides from that.
+//! If a run is killed, the next one decides from what the runtime shows.
 
 mod attempts;
 mod container;
@@ -62,9 +63,9 @@ use draft::Draft;
 /// The goal for a pod.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Want<'a> {
-    /// The pod runs by this specification.
+    /// The pod must run by this specification.
     Run(&'a PodSpec),
-    /// The pod ends, and everything of it is removed.
+    /// The pod must end, and everything that belongs to it must be removed.
     End { pod: &'a Termination, why: &'a Why },
 }
 
@@ -76,12 +77,13 @@ pub(crate) struct Decision {
     /// When to decide again. In addition, decide again after each new view, each change of
     /// [`Health`], and each step that has ended.
     pub(crate) wake_at: Option<Instant>,
-    /// The decision waits for a complete view as of a time after this. Request it by
-    /// `Pleg::request_relist`, and wait for it by `Cache::newer_than`, which also reports that a
+    /// If this is set, the decision waits for a complete view as of a later time. Request it with
+    /// `Pleg::request_relist`, and wait for it with `Cache::newer_than`, which also reports that a
     /// pod is not in the runtime ([`View::not_found`]).
     pub(crate) needs_view_after: Option<Instant>,
     pub(crate) report: Report,
-    /// Whether the pod has ended and everything of it is removed. The memory can be dropped.
+    /// Whether the pod has ended and everything that belongs to it is removed. Then the memory can
+    /// be dropped.
     pub(crate) is_gone: bool,
 }
 

@@ -17,7 +17,7 @@ use super::step::{Outcome, Planned, Step};
 use super::why::Why;
 
 impl Memory {
-    /// Notes that a step has started. No decision contains it again before it has ended.
+    /// Notes that a step has started. No decision contains the step again until it has ended.
     pub(super) fn begin(&mut self, planned: &Planned, now: Instant) {
         match &planned.step {
             Step::CreateSandbox { attempt } => {
@@ -103,7 +103,7 @@ impl Memory {
                         slot.created(id.clone(), *attempt, now);
                         self.sandbox_of.insert(id, sandbox.clone());
                     }
-                    // If the outcome is unknown, the next attempt is delayed too.
+                    // The next attempt is delayed even if the outcome is unknown.
                     outcome if was_outstanding => {
                         slot.image = Image::Expected;
                         slot.creations.failed(failure_message(outcome), now);
@@ -174,8 +174,8 @@ impl Memory {
                     if known.life == Life::Created {
                         known.life = Life::Running;
                     }
-                    // Only now, or a container that can be created but not started would be retried
-                    // every second.
+                    // Not before the start: otherwise a container that can be created but not
+                    // started would be retried every second.
                     slot.creations.succeeded();
                 }
             }

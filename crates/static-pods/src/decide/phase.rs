@@ -7,9 +7,10 @@ pub enum Phase {
     Pending,
     /// All of its containers have run, and some run or will be restarted.
     Running,
-    /// All have exited with code 0, and none is restarted.
+    /// All of its containers have exited with code 0, and none will be restarted.
     Succeeded,
-    /// All have exited, at least one of them not with code 0, and none is restarted.
+    /// All of its containers have exited, at least one of them without code 0, and none will be
+    /// restarted.
     Failed,
     /// The pod has not been observed yet.
     Unknown,

@@ -49,23 +49,23 @@ impl Report {
 pub struct ContainerReport {
     /// Its name.
     pub name: Arc<str>,
-    /// Its id, once it was created.
+    /// Its id, once it has been created.
     pub id: Option<Id>,
     /// Whether it waits, runs or has exited.
     pub state: ContainerView,
-    /// Why it waits for its next step.
+    /// Why it waits for its next step, if it does.
     pub waits: Option<Why>,
-    /// Whether it runs, also according to the kernel, and its readiness probe, if any, has
-    /// succeeded. An init container is ready when it has succeeded. In a pod that ends, no
-    /// container is ready.
+    /// Whether it runs and its readiness probe, if any, has succeeded. A container whose process is
+    /// dead according to the kernel is not ready, even if the runtime reports that it runs. An init
+    /// container is ready when it has succeeded. In a pod that is ending, no container is ready.
     pub is_ready: bool,
-    /// How often it was restarted.
+    /// How many times it was restarted.
     pub restarts: u32,
     /// The last exit of a container with this name, unless `state` contains it.
     pub last_exit: Option<Exit>,
 }
 
-/// `state` of a container's status.
+/// The `state` in a Kubernetes container status.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ContainerView {
     /// It does not run yet, or waits for its restart.
@@ -133,7 +133,7 @@ impl Memory {
             }
         }
         let phase = match course {
-            // It has succeeded or failed only when all its containers have exited.
+            // A pod has succeeded or failed only once all its containers have exited.
             Some(Course::Over { .. }) if self.may_run() => Phase::Running,
             Some(Course::Over { failed: true, .. }) => Phase::Failed,
             Some(Course::Over { failed: false, .. }) => Phase::Succeeded,

@@ -19,13 +19,13 @@ pub(super) struct Retry {
 /// The last failure of an operation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// When the operation is retried.
+    /// When the operation may be retried.
     pub until: Instant,
     /// The message of the runtime or of this host.
     pub message: Arc<str>,
 }
 
-/// The ends of the containers with one name, or of the sandboxes of a pod.
+/// The back-off between replacements of the containers with one name, or of the sandboxes of a pod.
 #[derive(Clone, Debug)]
 pub(super) struct Restarts {
     backoff: Backoff,
@@ -36,7 +36,7 @@ pub(super) struct Restarts {
 /// The pause before a container or sandbox that ended is replaced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pause {
-    /// How long it lasts in all.
+    /// Its total length.
     pub length: Duration,
     /// When it is over.
     pub until: Instant,
@@ -82,7 +82,7 @@ impl Restarts {
         }
     }
 
-    /// The pause before `id` is replaced, which ended at `ended`; `None` if it is over.
+    /// The pause before `id`, which ended at `ended`, may be replaced; `None` if the pause is over.
     pub(super) fn pause(&self, id: &Id, ended: Instant, now: Instant) -> Option<Pause> {
         let pause = Pause {
             length: self.backoff.delay(ended),

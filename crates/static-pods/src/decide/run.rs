@@ -60,8 +60,8 @@ impl Memory {
         self.slots.get(spec.name.as_str())?.current()
     }
 
-    /// Whether the pod is over: none of its containers runs again, or it restarts nothing and its
-    /// sandbox has stopped.
+    /// Whether the pod is over: its main containers have finished and none of them is restarted, or
+    /// its restart policy is `Never` and an init container has failed or its sandbox has stopped.
     fn course(&self, spec: &PodSpec, draft: &Draft) -> Course {
         let policy = spec.restart_policy;
         let init: Vec<_> = spec.init_containers().collect();
@@ -110,9 +110,9 @@ impl Memory {
         Course::Continues
     }
 
-    /// The position in `init`, the pod's init containers and sidecars, of the last one that was
-    /// created; their number if all have been started; `None` if none was created. Those before it
-    /// may have been removed.
+    /// The position of the last container in `init` (the pod's init containers and sidecars) that
+    /// exists; `init.len()` if `init` is empty or a main container was created and has not exited;
+    /// `None` if none of `init` exists. Containers before that position may have been removed.
     fn start_position(&self, spec: &PodSpec, init: &[&ContainerSpec]) -> Option<usize> {
         let has_not_exited = |spec: &ContainerSpec| {
             let known = self.current(spec);
@@ -145,7 +145,7 @@ impl Memory {
             // The containers after the init containers start together.
             let position = index.min(init.len());
             let known = self.current(container);
-            // An init container of unknown state may still run beside the containers after it.
+            // An init container in an unknown state may still run beside the containers after it.
             let is_kept = container.role == Role::Sidecar
                 || known.is_some_and(|known| known.life == Life::Unknown);
             if position == next || (position < next && is_kept) {

@@ -5,9 +5,9 @@
 //!   live containers: kill --> sandboxes: stop --> init containers and sidecars: remove --> create
 //! ```
 //!
-//! A status does not contain the sandbox of a container. Before a new sandbox is created, all
-//! containers have exited and all init containers are removed, so any that exist later are in the
-//! new one.
+//! A status does not show which sandbox a container is in. So before a new sandbox is created, all
+//! containers must have exited, and all init containers and sidecars are removed: any that exist
+//! later are in the new sandbox.
 
 use pleg::model::id::Id;
 
@@ -23,11 +23,11 @@ use crate::spec::{Network, PodSpec, Role};
 
 /// Whether the pod needs a sandbox.
 pub(super) enum Need<'a> {
-    /// No, it has this one.
+    /// The pod needs no other sandbox than this one, which it has.
     Nothing(&'a KnownSandbox),
-    /// Unknown yet.
+    /// It is not known yet, for this reason.
     Wait(Why),
-    /// Yes, and its containers start again in it.
+    /// The pod needs a new sandbox, in which its containers start again.
     Another(Why),
 }
 
@@ -87,7 +87,7 @@ impl Memory {
     }
 
     /// Plans the removal of all containers that could be mistaken for containers of the new
-    /// sandbox. Returns whether none exists.
+    /// sandbox. Returns true if none exists or may be created.
     fn remove_before_new_sandbox(&self, spec: &PodSpec, draft: &mut Draft) -> bool {
         let starts_first = |name: &str| {
             let container = spec.container(name);
@@ -109,9 +109,9 @@ impl Memory {
         is_done
     }
 
-    /// Plans the removal of what a wanted pod needs no longer: the exited containers of each name but
-    /// the newest one, and the old sandboxes without containers. Nothing waits for that, so a failure
-    /// is not shown as a wait.
+    /// Plans the removal of what a wanted pod no longer needs: the exited containers of each name,
+    /// except for the newest one, and the old sandboxes without containers. Nothing waits for these
+    /// removals, so a failure is not shown as a wait.
     pub(super) fn collect_garbage(&self, draft: &mut Draft) {
         if !self.can_observe() {
             return;

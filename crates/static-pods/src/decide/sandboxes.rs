@@ -29,16 +29,16 @@ pub(super) struct KnownSandbox {
     pub(super) id: Id,
     pub(super) attempt: u32,
     pub(super) is_ready: bool,
-    /// When it was first observed as not ready.
+    /// When it was first observed as not ready, or stopped by us.
     pub(super) dead_since: Option<Instant>,
     pub(super) observed_as_of: Option<Instant>,
     pub(super) last_action: Option<Instant>,
-    /// Whether a step with it is in progress.
+    /// Whether a step on it is in progress.
     pub(super) is_busy: bool,
-    /// Whether it must be stopped, and is not used any more even if it is ready.
+    /// Whether we have begun to stop or remove it. It is then no longer used, even if it is ready.
     pub(super) is_discarded: bool,
     /// Whether the runtime has answered that it is stopped. `is_ready` is not enough: a sandbox
-    /// that the runtime cannot read after its restart is not ready either.
+    /// that a restarted runtime cannot read is not ready either.
     pub(super) was_stopped: bool,
     pub(super) retry: Retry,
     pub(super) ips: Vec<IpAddr>,
@@ -76,7 +76,8 @@ impl Sandboxes {
         known.observed_as_of = known.observed_as_of.max(as_of);
     }
 
-    /// Notes that all sandboxes of a complete view as of `as_of` were applied.
+    /// Forgets the sandboxes that a complete view as of `as_of` does not contain. The sandboxes in
+    /// the view must have been applied before.
     pub(super) fn observed_all(&mut self, as_of: Instant) {
         self.attempts.observed_all(as_of);
         let newest = |known: &KnownSandbox| known.observed_as_of.max(known.last_action);
@@ -159,7 +160,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_attempt_needs_that_the_runtime_has_stopped_all_sandboxes() {
+    fn there_is_no_attempt_until_the_runtime_has_stopped_all_sandboxes() {
         let mut sandboxes = Sandboxes::new();
         let number = |sandboxes: &Sandboxes| {
             let attempt = sandboxes.vacancy(Visibility::Complete);

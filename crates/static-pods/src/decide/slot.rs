@@ -1,6 +1,6 @@
 //! The containers with one name in a pod, and the operations on them.
 //!
-//! A container's state only advances, so an old view never contradicts a newer one:
+//! A container's state only advances, so an old view cannot set it back:
 //!
 //! ```text
 //!   Created --> Running --> Exited --> removed
@@ -23,8 +23,8 @@ use super::step::{Attempt, Step};
 use super::view::Visibility;
 use crate::backoff::Policy;
 
-/// How long to wait for an exit code that the runtime does not report yet: CRI-O reports it when it
-/// has read the exit file. After that the exit counts as a failure.
+/// How long to wait for an exit code that the runtime does not report yet: CRI-O reports it once it
+/// has read the exit file. After this time, the exit counts as a failure.
 const EXIT_CODE_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The containers with one name.
@@ -36,7 +36,7 @@ pub(super) struct Slot {
     pub(super) image: Image,
     /// Failures to pull the image.
     pub(super) pulls: Retry,
-    /// Failures to create.
+    /// Failures to create or start a container.
     pub(super) creations: Retry,
     restarts: Restarts,
 }
@@ -45,8 +45,8 @@ pub(super) struct Slot {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Image {
     Unchecked,
-    /// The runtime had the image for a creation that failed. It is checked again, but not pulled
-    /// again.
+    /// The runtime had the image when a creation failed. The image is checked again, but not pulled
+    /// again if it is still there.
     Expected,
     Pulling,
     Present(Arc<str>),
@@ -68,8 +68,8 @@ pub(super) struct KnownContainer {
     pub(super) start_refused: bool,
     /// Whether the runtime has answered that it stopped the container.
     pub(super) was_stopped: bool,
-    /// Whether it was killed because its state is unknown. As in the kubelet, it is then restarted
-    /// by any policy.
+    /// Whether it was killed because its state was unknown. As in the kubelet, it is then restarted
+    /// whatever the restart policy, unless it is an init container.
     pub(super) was_unknown: bool,
     /// Failures to start, stop or remove it.
     pub(super) retry: Retry,
@@ -126,7 +126,8 @@ impl Slot {
         known.observe(shown, life, as_of);
     }
 
-    /// Notes that all containers of a complete view as of `as_of` were applied.
+    /// Forgets the containers that a complete view as of `as_of` does not contain. The containers in
+    /// the view must have been applied before.
     pub(super) fn observed_all(&mut self, as_of: Instant) {
         self.attempts.observed_all(as_of);
         let newest = |known: &KnownContainer| known.observed_as_of.max(known.last_action);
@@ -142,7 +143,7 @@ impl Slot {
         known.last_action = known.last_action.max(Some(now));
     }
 
-    /// Notes a restart.
+    /// Notes that the current container is being replaced, if it has exited.
     pub(super) fn note_restart(&mut self, now: Instant) {
         if let Some((id, exited_at)) = self.exit() {
             self.restarts.note(id, exited_at, now);
@@ -164,7 +165,7 @@ impl Slot {
         }
     }
 
-    /// The current container: one that runs, or else the newest attempt.
+    /// The current container: the newest one that runs or may run, or else the newest attempt.
     pub(super) fn current(&self) -> Option<&KnownContainer> {
         let rank = |known: &&KnownContainer| (known.life.is_live(), known.attempt);
         self.known.values().max_by_key(rank)
@@ -191,8 +192,8 @@ impl Slot {
         known.filter(move |it| it.life.is_over() && Some(&it.id) != kept)
     }
 
-    /// The next attempt, if it is certain that no container of this name exists that has not
-    /// exited, and that none is being created.
+    /// The next attempt, if it is certain that every container of this name has exited and that
+    /// none is being created.
     pub(super) fn vacancy(&self, visibility: Visibility) -> Option<Attempt> {
         let is_vacant = self.known.values().all(|known| known.life.is_over());
         let next = self.attempts.next();
@@ -270,7 +271,7 @@ impl KnownContainer {
         self.observed_as_of > self.last_action
     }
 
-    /// Until when its exit code is still expected, if it is.
+    /// The deadline for its exit code, if the code is still expected.
     pub(super) fn code_pending(&self, now: Instant) -> Option<Instant> {
         match self.life {
             Life::Exited {
@@ -367,7 +368,7 @@ mod tests {
     }
 
     #[test]
-    fn an_attempt_needs_that_all_containers_of_the_name_are_known_and_have_exited() {
+    fn there_is_no_attempt_until_all_containers_of_the_name_are_known_and_have_exited() {
         let exited_at = Instant::now();
         let exited = Life::Exited {
             code: Some(1),
@@ -396,7 +397,7 @@ mod tests {
         let lost = Outcome::AnswerLost("no answer".into());
         creating.attempts.ended(attempt, &lost, exited_at);
         assert_eq!(number(&creating, Visibility::Complete), None);
-        // A view as of the loss is too old.
+        // A view as of the time of the loss is too old.
         creating.attempts.observed_all(exited_at);
         assert_eq!(number(&creating, Visibility::Complete), None);
         creating

@@ -1,4 +1,4 @@
-//! The steps that change a pod. Each step is one line of output, and one call or a few.
+//! The steps that change a pod. Each step writes one line of output and makes one or a few calls.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,7 +19,7 @@ pub struct Planned {
 /// of each is passed to [`Memory::note_outcome`](super::Memory::note_outcome).
 ///
 /// Pull, create and start are three steps, so that a pod can end while an image is pulled. A
-/// container that was created but not started is handled in one way, whichever run created it.
+/// container that was created but not started is handled the same way, whichever run created it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Step {
     /// `RunPodSandbox`. Ends with [`Outcome::Created`].
@@ -33,7 +33,7 @@ pub enum Step {
         container: Arc<str>,
         /// The image as the manifest names it.
         image: String,
-        /// When it is pulled.
+        /// When to pull the image.
         policy: PullPolicy,
     },
     /// `CreateContainer`. Ends with [`Outcome::Created`].
@@ -44,9 +44,9 @@ pub enum Step {
         sandbox: Id,
         /// The attempt of that sandbox.
         sandbox_attempt: u32,
-        /// The image of [`Outcome::Pulled`].
+        /// The image reference from [`Outcome::Pulled`].
         image: Arc<str>,
-        /// The previous container, which has exited according to the runtime.
+        /// The previous container with this name, which the runtime has shown as exited.
         after: Option<Id>,
     },
     /// `StartContainer`.
@@ -55,17 +55,17 @@ pub enum Step {
         id: Id,
         attempt: u32,
     },
-    /// Runs `pre_stop` in the container, then `StopContainer` with the rest of `grace`, at least 2
-    /// s.
+    /// Runs `pre_stop` in the container, then sends `StopContainer` with the rest of `grace`, but
+    /// with at least 2 s.
     KillContainer {
         container: Arc<str>,
         id: Id,
-        /// The time until SIGKILL.
+        /// The time until SIGKILL, including the time in which `pre_stop` runs.
         grace: Duration,
-        /// The command to run in it first.
+        /// The command to run in the container first.
         pre_stop: Option<Vec<String>>,
     },
-    /// `RemoveContainer`, and its logs.
+    /// `RemoveContainer`, then the removal of the container's logs.
     RemoveContainer {
         container: Arc<str>,
         id: Id,
@@ -88,7 +88,7 @@ impl Step {
         }
     }
 
-    /// The name, for programs.
+    /// The name of the step, for programs.
     pub fn action(&self) -> &'static str {
         match self {
             Self::CreateSandbox { .. } => "CreateSandbox",
@@ -107,7 +107,7 @@ impl Step {
 /// The attempt of a sandbox or container that can be created now.
 ///
 /// It exists only if it is certain that nothing with that name runs. A runtime reserves names by
-/// attempt, and an attempt is reused until it was observed. So a creation whose answer was lost
+/// attempt, and an attempt is reused until it has been observed. So a creation whose answer was lost
 /// cannot lead to a second copy, even if it is still in progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Attempt(u32);
@@ -132,8 +132,9 @@ pub enum Outcome {
     Pulled(Arc<str>),
     /// The runtime has no such container or sandbox.
     Gone,
-    /// It was not done: the runtime refused, or a check before the call failed.
+    /// The step was not done: the runtime refused, or a check before the call failed.
     Failed(Arc<str>),
-    /// It may have been done or may still be done: no usable answer will arrive, for this reason.
+    /// The step may have been done or may still be done: for this reason, no usable answer will
+    /// arrive.
     AnswerLost(Arc<str>),
 }

@@ -26,23 +26,24 @@ pub struct View {
 /// How much of a pod a view contains.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Extent {
-    /// Everything that existed.
+    /// The view contains everything that existed.
     Complete,
-    /// What was known before. Newer containers may be missing, because a list is overdue or fails,
-    /// or because a listed container was not found. Of a pod with an unobserved container, it has
-    /// only the exits of the other ones.
+    /// The view contains what was known before. Newer containers may be missing, because a list is
+    /// overdue or fails, or because a listed container was not found. If a container is unobserved,
+    /// the view adds only the exits of the other containers.
     KnownIds,
-    /// Unknown: nothing can be concluded from what is missing.
+    /// It is unknown how much the view contains: nothing can be concluded from what is missing.
     Unclear,
 }
 
 impl View {
-    /// A complete view of a pod that is not in the runtime as of a time after `as_of`, for which
-    /// [`Cache::newer_than`](pleg::out::cache::Cache::newer_than) returns the default entry.
+    /// A complete view, as of a time just after `as_of`, of a pod that is not in the runtime. For
+    /// such a pod, [`Cache::newer_than`](pleg::out::cache::Cache::newer_than) returns the default
+    /// entry.
     pub fn not_found(uid: PodUid, as_of: Instant) -> Self {
         Self {
             status: Arc::new(PodStatus::unknown(uid)),
-            // `newer_than` returns entries strictly after the time.
+            // `newer_than` returns only entries that are strictly newer than the time.
             as_of: Some(as_of + Duration::from_nanos(1)),
             extent: Extent::Complete,
             unobserved: BTreeMap::new(),
@@ -60,7 +61,7 @@ impl View {
         }
     }
 
-    /// Whether this view is as of a later time.
+    /// Whether this view is as of a later time than `other`.
     pub fn is_newer_than(&self, other: &Self) -> bool {
         self.as_of > other.as_of
     }
@@ -117,11 +118,11 @@ fn unobserved(error: &InspectError) -> Option<(Id, Why)> {
 /// How much of a pod is known for certain now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Visibility {
-    /// Everything of the pod is observed as of a time after our last operation on it.
+    /// Everything that belongs to the pod is observed as of a time after our last operation on it.
     Complete,
-    /// The ids of everything that exists are known, because a complete view was observed since this
-    /// run started, and only this run creates containers of the pod. Their states may be older.
+    /// The ids of everything that exists are known, because there was a complete view since this run
+    /// started, and only this run creates containers of the pod. The known states may be old.
     KnownIdsOnly,
-    /// Neither. Nothing is created.
+    /// It is not known what exists, so nothing is created.
     Blind,
 }

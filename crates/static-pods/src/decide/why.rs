@@ -27,15 +27,15 @@ pub enum Why {
         /// The exit code, if the runtime reports it.
         exit_code: Option<i32>,
     },
-    /// The container failed its liveness probe: the message of the last check.
+    /// The container failed its liveness probe. Contains the message of the last check.
     LivenessFailed(Arc<str>),
-    /// The container failed its startup probe: the message of the last check.
+    /// The container failed its startup probe. Contains the message of the last check.
     StartupFailed(Arc<str>),
     /// The runtime does not know whether the container runs.
     StateUnknown,
     /// Another container with this name runs.
     SecondContainer,
-    /// The container was created but could not be started: the runtime's message.
+    /// The container was created but could not be started. Contains the runtime's message.
     StartFailed(Arc<str>),
     /// The pod's sandbox has stopped.
     SandboxNotReady,
@@ -52,15 +52,15 @@ pub enum Why {
         /// Its exit code.
         exit_code: Option<i32>,
     },
-    /// All containers of the pod have exited, and none is restarted.
+    /// All containers of the pod have exited, and none will be restarted.
     PodFinished,
     /// The manifest was changed: the pod is replaced.
     ManifestChanged,
     /// The manifest was removed.
     ManifestRemoved,
-    /// All pods are ended (`--down`).
+    /// All pods are being ended (`--down`).
     ShuttingDown,
-    /// Dead containers and sandboxes are removed, except for the newest one.
+    /// A dead container or sandbox is removed, because a newer one is kept.
     GarbageCollected,
 
     /// The container keeps exiting.
@@ -114,7 +114,7 @@ impl Why {
         }
     }
 
-    /// The name, for programs.
+    /// The name of the reason, for programs.
     pub fn name(&self) -> &'static str {
         match self {
             Self::PodAdded => "PodAdded",

@@ -7,9 +7,9 @@
 //!     \--- manifest: parse or refuse ------+--> Set, Removed, Problem, Solved, Synced
 //! ```
 //!
-//! **Files.** Each file in the folder is a manifest, whatever its name ends with, except those
-//! that begin with a dot. Subfolders are ignored. Symbolic links are followed, so a folder whose
-//! links lead through a `..data` that is swapped changes as a whole. At most [`MAX_FILE_SIZE`] of a
+//! **Files.** Each file in the folder is a manifest, whatever its extension, unless its name begins
+//! with a dot. Subfolders are ignored. Symbolic links are followed, so if they lead through a
+//! `..data` link, swapping that link changes the folder as a whole. At most [`MAX_FILE_SIZE`] of a
 //! file is read, and FIFOs and devices are not opened.
 //!
 //! **A change counts when two scans in a row show it**, 200 ms apart. So a file is rarely read
@@ -19,9 +19,9 @@
 //! **A mistake ends no pod.** While a file cannot be read or its manifest is refused, the pod of
 //! its previous content is kept. While the folder cannot be read, all pods are kept. A pod ends
 //! only if the folder can be read and the file is missing or defines another pod. If all files are
-//! missing at once, the file system of the folder may be unmounted: an empty folder with another
-//! device or inode ends no pod, and otherwise the files must be missing for 30 s, unless it was a
-//! single file.
+//! missing at once, the file system of the folder may be unmounted. So an empty folder with another
+//! device or inode ends no pod. Otherwise the files must be missing for 30 s, unless the same folder
+//! contained a single file.
 //!
 //! **One pod, one file.** If several files define a pod with one namespace and name, the file that
 //! did so first is used, or, if they appeared in one scan, the first by name. If that file is
@@ -55,15 +55,15 @@ use state::State;
 /// How many changes are queued before the next scan waits for the receiver.
 const MAX_QUEUED_CHANGES: usize = 64;
 
-/// How long all files must be missing before that counts, if they disappeared at once.
+/// How long all files must be missing before their pods end, if the files disappeared at once.
 pub(crate) const ALL_MISSING_FOR: Duration = Duration::from_secs(30);
 
-/// The times between two scans of the folder.
+/// The intervals between scans of the folder.
 #[derive(Clone, Copy, Debug)]
 pub struct ScanIntervals {
-    /// After a scan without a new change.
+    /// The interval after a scan without a new change.
     pub settled: Duration,
-    /// After a scan with a change that the next scan must confirm.
+    /// The interval after a scan with a change that the next scan must confirm.
     pub unsettled: Duration,
 }
 
@@ -99,7 +99,7 @@ pub enum Change {
         subject: Subject,
         /// The problem.
         problem: ProblemKind,
-        /// The pod of the file's previous content, which is kept.
+        /// The pod that the file defined before, which is kept.
         kept: Option<PodRef>,
     },
     /// A file or the folder has no problem any more.
@@ -116,7 +116,7 @@ pub enum Change {
 pub enum Subject {
     /// The folder.
     Folder(PathBuf),
-    /// A file in it, by its name.
+    /// A file in the folder, by its name.
     File(Arc<str>),
 }
 
@@ -132,31 +132,31 @@ impl fmt::Display for Subject {
 /// A problem of the folder or of a file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProblemKind {
-    /// It cannot be read, for this reason.
+    /// The folder or file cannot be read, for this reason.
     #[error("cannot be read: {0}")]
     Unreadable(String),
-    /// Another folder, which is empty, is in its place, for example because its file system was
+    /// An empty folder is in place of the earlier one, for example because its file system was
     /// unmounted.
     #[error(
         "another directory is in its place, which is empty: mount its file system, or put a manifest into it"
     )]
     Replaced,
-    /// All its files are missing at once, for less than 30 s.
+    /// All files of the folder disappeared at once, less than 30 s ago.
     #[error(
         "all manifests disappeared at once: their pods end in {} s unless a manifest is back",
         ALL_MISSING_FOR.as_secs()
     )]
     AllMissing,
-    /// It is a FIFO, a socket or a device.
+    /// The file is a FIFO, a socket or a device.
     #[error("not a regular file")]
     NotAFile,
-    /// It is larger than [`MAX_FILE_SIZE`].
+    /// The file is larger than [`MAX_FILE_SIZE`].
     #[error("larger than {MAX_FILE_SIZE} bytes")]
     TooLarge,
-    /// It changed between any two scans, so it was never read.
+    /// The file changed between every two scans, so it has not been read yet.
     #[error("not read yet, because it keeps changing")]
     KeepsChanging,
-    /// Its manifest is refused. Each line of the message begins with the file's name.
+    /// The manifest is refused. Each line of the message begins with the file's name.
     #[error("{0}")]
     Refused(Refused),
     /// Another file already defines the pod.
@@ -246,7 +246,7 @@ impl Folder {
         if let Some(change) = self.changes.recv().await {
             return change;
         }
-        // The thread ends before its receiver only by a panic, which is passed on.
+        // The thread ends before its receiver only if it panics. The panic is passed on.
         if let Some(Err(panic)) = self.thread.take().map(JoinHandle::join) {
             resume_unwind(panic);
         }

@@ -23,7 +23,7 @@ pub(super) type Listing = Result<Listed, String>;
 /// The folder and its files.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Listed {
-    /// Device and inode, by which another folder at this path is noticed.
+    /// The device and inode of the folder. They differ if another folder is at this path.
     pub(super) folder: (u64, u64),
     pub(super) files: BTreeMap<Arc<str>, Entry>,
 }
@@ -31,7 +31,7 @@ pub(super) struct Listed {
 /// The stamp of a regular file in a scan, or why it cannot be read.
 pub(super) type Entry = Result<Stamp, ProblemKind>;
 
-/// The metadata by which a change of a file is noticed. It includes the time of the inode's change,
+/// The metadata that shows a change of a file. It includes the time at which the inode changed,
 /// because tools that copy files set the time of modification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Stamp {
@@ -106,7 +106,7 @@ fn files(folder: &Path) -> Result<BTreeMap<Arc<str>, Entry>, String> {
     Ok(files)
 }
 
-/// `None` if the path is a folder or no longer exists.
+/// The entry of a path; `None` if the path is a folder or no longer exists.
 fn entry(path: &Path) -> Option<Entry> {
     match fs::metadata(path) {
         Ok(it) if it.is_dir() => None,
@@ -126,7 +126,7 @@ pub(super) fn read(folder: &Path, name: &str) -> Content {
 }
 
 fn try_read(path: &Path) -> io::Result<Content> {
-    // The file may have been replaced by a FIFO, which must not block.
+    // The file may have been replaced by a FIFO. Opening it must not block.
     let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC | OFlags::NOCTTY;
     let file = File::from(rustix::fs::open(path, flags, Mode::empty())?);
     if !file.metadata()?.is_file() {

@@ -13,16 +13,16 @@ use super::{ALL_MISSING_FOR, Change, ProblemKind, Subject};
 use crate::manifest;
 use crate::spec::PodSpec;
 
-/// The number of scans after which the wanted pods count as complete although files keep changing.
+/// The number of scans after which the wanted pods count as complete even if files keep changing.
 const MAX_SCANS_BEFORE_SYNCED: u64 = 50;
 
-/// Namespace and name.
+/// A pod's namespace and name.
 type PodName = (Arc<str>, Arc<str>);
 
-/// A pod and its file.
+/// The wanted pods, each with its file.
 type Wanted = BTreeMap<PodName, (Arc<PodSpec>, Arc<str>)>;
 
-/// The problem of each subject, and the pod that is kept nevertheless.
+/// The problem of each subject, and the pod that is kept in spite of it.
 type Problems = BTreeMap<Subject, (ProblemKind, Option<PodRef>)>;
 
 /// The state of the folder as of the last scan.
@@ -34,7 +34,7 @@ pub(super) struct State {
     folder: Option<ProblemKind>,
     /// Device and inode of the folder that was used last.
     identity: Option<(u64, u64)>,
-    /// Since when all known files are missing.
+    /// When all known files were first missing, if they still are.
     missing_since: Option<Instant>,
     /// The number of scans that succeeded.
     scans: u64,
@@ -60,15 +60,16 @@ struct File {
 /// What the last scans showed of a file.
 #[derive(Debug)]
 enum Observed {
-    /// This entry in the last scan, and another one or none before.
+    /// The last scan showed this entry, and the one before it another entry or none.
     New(Entry),
-    /// This entry in at least two scans.
+    /// At least the last two scans showed this entry.
     Stable(Entry),
-    /// No entry in the last scan.
+    /// The last scan showed no entry.
     Missing,
 }
 
-/// A pod, and the number of the scan since which its file has defined a pod with its name.
+/// A pod that a file defines. `since` is the number of the scan since which the file has defined a pod
+/// with this name.
 #[derive(Debug)]
 struct DefinedPod {
     spec: Arc<PodSpec>,
@@ -133,7 +134,7 @@ impl State {
         let Listed { folder, files } = listed;
         let is_another = self.identity.is_some_and(|it| it != folder);
         let are_gone = !self.files.keys().any(|name| files.contains_key(name));
-        // A single file that is missing from the same folder was removed.
+        // A single file that is missing from the same folder counts as removed.
         let is_doubtful = are_gone && self.files.len() > usize::from(!is_another);
         if is_doubtful {
             if is_another && files.is_empty() {
@@ -180,7 +181,7 @@ impl State {
         file.problem = problem;
     }
 
-    /// Whether no change must be confirmed by another scan.
+    /// Whether there is no change that another scan must confirm.
     pub(super) fn is_settled(&self) -> bool {
         let is_settled = |it: &File| matches!(it.observed, Observed::Stable(_));
         self.folder.is_some() || self.files.values().all(is_settled)
@@ -190,7 +191,7 @@ impl State {
     pub(super) fn changes(&mut self, folder: &Path) -> Vec<Change> {
         let mut changes = Vec::new();
         if self.scans >= MAX_SCANS_BEFORE_SYNCED {
-            // The pod that it may define could be running.
+            // Such a file may define a pod that an earlier run left. The problem keeps that pod.
             let unread = |file: &&mut File| file.processed.is_none() && file.problem.is_none();
             for file in self.files.values_mut().filter(unread) {
                 file.problem = Some(ProblemKind::KeepsChanging);
@@ -245,7 +246,7 @@ impl State {
         changes
     }
 
-    /// Which file defines which pod, and the problems.
+    /// Returns which file defines each pod, and the problems.
     fn evaluate(&self) -> (Wanted, Problems) {
         let mut first: BTreeMap<PodName, (&Arc<str>, &DefinedPod)> = BTreeMap::new();
         for (name, file) in &self.files {
@@ -288,7 +289,8 @@ impl File {
         }
     }
 
-    /// Whether the content must be read now. An entry without content is processed at once.
+    /// Whether the content must be read now. If the entry says why it cannot be, this notes the
+    /// problem.
     fn needs_read(&mut self) -> bool {
         let Observed::Stable(entry) = &self.observed else {
             return false;

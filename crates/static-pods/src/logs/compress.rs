@@ -14,8 +14,8 @@ pub(super) const UNFINISHED: &str = ".tmp";
 /// The suffix of a compressed file.
 pub(super) const COMPRESSED: &str = ".gz";
 
-/// Replaces `<name>` with `<name>.gz`. The compressed file is renamed when it is complete, so that
-/// a kill loses nothing.
+/// Replaces `<name>` with `<name>.gz`. The compressed file gets its name when it is complete, so
+/// nothing is lost if this process is killed.
 pub(super) fn compress(folder: &Path, name: &str) -> io::Result<()> {
     let source = folder.join(name);
     let unfinished = folder.join(format!("{name}{UNFINISHED}"));

@@ -64,7 +64,7 @@ impl Default for LogFolders {
 }
 
 impl LogFolders {
-    /// Creates the folder of a container's log, in which the runtime then writes.
+    /// Creates the folder in which the runtime then writes a container's log.
     pub fn make(&self, pod: &PodRef, container: &str) -> io::Result<()> {
         make_folder(&self.of_pod(pod)?.join(checked_part(container)?))
     }
@@ -87,7 +87,7 @@ impl LogFolders {
         symlink(target, link)
     }
 
-    /// Removes the logs of one container, with those that were rotated, and the link to them.
+    /// Removes the logs of one container, including the rotated ones, and the link to them.
     pub fn remove_container(
         &self,
         pod: &PodRef,
@@ -143,7 +143,7 @@ fn link_name(pod: &PodRef, container: &str, id: &Id) -> io::Result<String> {
     Ok(name + SUFFIX)
 }
 
-/// Checks that a part of a path does not lead out of its folder.
+/// Checks that a part of a path cannot lead out of its folder.
 fn checked_part(part: &str) -> io::Result<&str> {
     let error = || io::Error::other(format!("{part:?} cannot be part of the name of a log"));
     is_plain_name(part).then_some(part).ok_or_else(error)

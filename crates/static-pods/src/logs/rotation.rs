@@ -22,7 +22,7 @@ use crate::files::names;
 /// The limits of a container's logs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
-    /// The largest size in bytes of a log that is not rotated.
+    /// The size in bytes above which a log is rotated.
     pub size: u64,
     /// How many files are kept, including the current one. At least 2.
     pub files: usize,
@@ -49,13 +49,14 @@ pub(super) struct LogFile {
 pub(super) enum RotationStep {
     Remove(String),
     Compress(String),
-    /// Rename the log to this name, and reopen it.
+    /// Rename the log to this name, and make the runtime reopen the log.
     PutAside(String),
-    /// Reopen the log, because an earlier rotation was interrupted after its rename.
+    /// Make the runtime reopen the log, because an earlier rotation was interrupted after its
+    /// rename.
     Reopen,
 }
 
-/// The steps for the log with that name. `files` are the files in its folder.
+/// The steps that rotate the log with the name `log`. `files` are the files in its folder.
 pub(super) fn plan(
     log: &str,
     files: &[LogFile],
@@ -71,7 +72,7 @@ pub(super) fn plan(
     let is_there = |name: &str| files.iter().any(|file| file.name == name);
     let aside = format!("{log}.{}", now.timestamp().strftime("%Y%m%d-%H%M%S"));
     if is_there(&aside) || is_there(&format!("{aside}{COMPRESSED}")) {
-        // The second rotation within a second is left to the next check.
+        // A second rotation within a second would use the same name: leave it to the next check.
         return Vec::new();
     }
     let all = files.iter().map(|file| &*file.name);
@@ -81,7 +82,8 @@ pub(super) fn plan(
     let is_unused =
         |name: &str| name.ends_with(UNFINISHED) || is_there(&format!("{name}{COMPRESSED}"));
     let (unused, used): (Vec<_>, Vec<_>) = rotated.into_iter().partition(|name| is_unused(name));
-    // Two of the files are the current log and the one that is renamed now. Names sort by age.
+    // Two of the files to keep are the current log and the one that is renamed now. The names of
+    // the others sort by age.
     let excess = used.len().saturating_sub(limits.files.saturating_sub(2));
     let (old, kept) = used.split_at(excess);
     let removed = unused.iter().chain(old);
@@ -94,7 +96,7 @@ pub(super) fn plan(
         .collect()
 }
 
-/// Whether [`plan`] may have steps for this log.
+/// Whether [`plan`] may return steps for this log.
 pub(crate) fn is_due(log: &Path, limits: Limits) -> bool {
     match log.symlink_metadata() {
         Ok(file) => file.len() > limits.size,
@@ -105,14 +107,14 @@ pub(crate) fn is_due(log: &Path, limits: Limits) -> bool {
 /// Whether a log was rotated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rotated {
-    /// The log was small enough.
+    /// The log was small enough, or had been rotated within the last second.
     No,
     /// The log was rotated, or an interrupted rotation was completed.
     Yes,
 }
 
-/// Rotates the log of a running container, if it is too large. `reopen` lets the runtime reopen it.
-/// If that fails, the log gets its name back.
+/// Rotates the log of a running container, if the log is too large. `reopen` makes the runtime
+/// reopen it. If that fails, the log gets its name back.
 pub fn rotate(
     log: &Path,
     limits: Limits,

@@ -11,7 +11,7 @@ use super::{env, names, ports, probes, resources, volumes};
 use crate::runtime::with_tag;
 use crate::spec::{ContainerSpec, PodSecurity, PullPolicy, Role, Volume};
 
-/// The data of its pod that a container needs.
+/// What the conversion of a container needs to know about its pod.
 pub(super) struct Pod<'a> {
     pub(super) on_host: bool,
     pub(super) volumes: &'a BTreeMap<String, Volume>,
@@ -117,7 +117,8 @@ pub(super) fn read(
     }
 }
 
-/// Only an init container can have a restart policy of its own, which makes it a sidecar.
+/// The role of a container. Only an init container can have a restart policy of its own, which
+/// makes it a sidecar.
 fn role_of(role: Role, restart_policy: Option<String>, at: &At<'_>) -> Role {
     let Some(policy) = restart_policy.filter(|it| !it.is_empty()) else {
         return role;

@@ -1,4 +1,4 @@
-//! YAML or JSON as a tree in which every value has its line.
+//! YAML or JSON as a tree of values with their lines.
 
 use std::fmt;
 
@@ -25,7 +25,7 @@ pub(super) enum Value {
     Float(f64),
     Text(String),
     List(Vec<Node>),
-    /// In the order of the file. A key may occur twice.
+    /// The entries, in the order of the file. A key may occur twice.
     Map(Vec<Entry>),
 }
 
@@ -38,7 +38,7 @@ pub(super) struct Entry {
     pub(super) node: Node,
 }
 
-/// Reads the only document of a file; `None` if it has none.
+/// Reads the single document of a file; `None` if there is none.
 pub(super) fn read(text: &str) -> Result<Option<Node>, (Option<u64>, Reason)> {
     let options = serde_saphyr::options! {
         duplicate_keys: DuplicateKeyPolicy::PassThrough,
@@ -82,7 +82,7 @@ impl Node {
         }
     }
 
-    /// The line of the value at a path, or of the nearest one above it that exists.
+    /// The line of the value at a path, or of its nearest ancestor that exists.
     pub(super) fn line_of(&self, path: &[Step]) -> u64 {
         let (mut node, mut line) = (self, self.line);
         for step in path {
@@ -179,7 +179,7 @@ impl<'de> Visitor<'de> for ValueVisitor {
         let mut map = Vec::new();
         while let Some(key) = entries.next_key::<Spanned<Value>>()? {
             let line = key.referenced.line();
-            // Kubernetes reads `1: x` as `"1": x`, too.
+            // Kubernetes, too, reads `1: x` as `"1": x`.
             let key = match key.value {
                 Value::Text(it) => it,
                 Value::Bool(it) => it.to_string(),

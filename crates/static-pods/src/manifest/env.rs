@@ -1,4 +1,4 @@
-//! `env`.
+//! Converts `env`.
 
 use k8s_openapi::api::core::v1;
 
@@ -92,7 +92,7 @@ fn field(reference: v1::ObjectFieldSelector, at: &At<'_>) -> Option<Field> {
     })
 }
 
-/// `metadata.labels['app']`
+/// Whether the path refers to one label or annotation, such as `metadata.labels['app']`.
 fn is_entry(path: &str) -> bool {
     ["metadata.labels['", "metadata.annotations['"]
         .iter()

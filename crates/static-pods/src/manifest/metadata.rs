@@ -1,4 +1,4 @@
-//! `metadata`.
+//! Converts `metadata`.
 
 use std::collections::BTreeMap;
 

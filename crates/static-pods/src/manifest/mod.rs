@@ -16,31 +16,31 @@
 //! **Names.** A kubelet appends `-NODE` to the name of a static pod, because the mirror pods of
 //! all nodes share a namespace. There are no mirror pods here, so the name is not changed.
 //!
-//! **UID.** As in the kubelet, it is an MD5 sum of the pod, the node and the file. It is equal in
-//! every run, and does not depend on the file's comments, layout and order of fields. Only the name
+//! **UID.** As in the kubelet, it is an MD5 sum of the pod, the node and the file. It is the same in
+//! every run, and does not depend on the file's comments, layout or order of fields. Only the name
 //! of the file counts, so its folder can be moved. `status` does not count.
 //!
 //! **Nothing is ignored.** Each Kubernetes object is destructured without `..`. If a newer version
-//! of the types has a new field, this module does not compile before that field is handled. A field
+//! of the types has a new field, this module does not compile until that field is handled. A field
 //! is part of [`PodSpec`], refused by its path, or accepted because it has no effect on a static
 //! pod without an API server:
 //!
 //! | accepted without effect | why |
 //! |---|---|
-//! | `status`, and of `metadata`: `creationTimestamp`, `generation`, `managedFields`, `resourceVersion`, `selfLink` | written by an API server |
-//! | `schedulerName`, `preemptionPolicy`, `topologySpreadConstraints`, `affinity` other than the node affinity that is required | read by a scheduler |
+//! | `status`; in `metadata`: `creationTimestamp`, `generation`, `managedFields`, `resourceVersion`, `selfLink` | written by an API server |
+//! | `schedulerName`, `preemptionPolicy`, `topologySpreadConstraints`, `affinity` other than required node affinity | read by a scheduler |
 //! | `tolerations` | no taint evicts a static pod |
 //! | `priority`, `priorityClassName` other than `system-node-critical` | a static pod is critical whatever its priority |
-//! | `nodeName`, and of `nodeSelector`: `kubernetes.io/hostname`, `kubernetes.io/os`, `kubernetes.io/arch` | checked: must be this node's |
+//! | `nodeName`; in `nodeSelector`: `kubernetes.io/hostname`, `kubernetes.io/os`, `kubernetes.io/arch` | checked: must be this node's |
 //! | `enableServiceLinks` | there are no services |
 //! | `automountServiceAccountToken: false` | there are no service accounts |
-//! | `dnsPolicy`: `ClusterFirst`, `ClusterFirstWithHostNet`, `Default` | without a cluster's DNS all mean the host's |
+//! | `dnsPolicy`: `ClusterFirst`, `ClusterFirstWithHostNet`, `Default` | without a cluster's DNS, all of them mean the host's |
 //! | `terminationMessagePolicy`, `terminationMessagePath: /dev/termination-log` | shown in `status` only |
 //! | `resizePolicy` | a resize is a request to an API server |
 //! | `fsGroupChangePolicy` | does not apply to `emptyDir` and `hostPath` |
-//! | `hostPort` with `hostNetwork` | must equal `containerPort`; nothing to map |
+//! | `hostPort` with `hostNetwork` | checked: must equal `containerPort`; nothing to map |
 //! | `hostPID`, `hostIPC`, `shareProcessNamespace`, `setHostnameAsFQDN`, `stdinOnce`: `false`; `hostUsers: true`; `os.name: linux`; `procMount: Default`; `mountPropagation: None`; `recursiveReadOnly: Disabled`; `supplementalGroupsPolicy: Merge` | the defaults |
-//! | an empty string or list, and 0 for a number of a probe, in place of an absent field | equivalent for an API server |
+//! | an empty string or list, or 0 for a number in a probe, in place of an absent field | equivalent for an API server |
 
 mod container;
 mod document;
@@ -67,7 +67,7 @@ use document::{Node, Value};
 pub use problem::Refused;
 use problem::{At, Problem, Problems, Reason, Step, path_text};
 
-/// Why a field is refused that has an effect in a cluster only.
+/// Why a field that has an effect only in a cluster is refused.
 const NEEDS_API_SERVER: &str = "there is no API server";
 
 fn has_items<T>(list: &Option<Vec<T>>) -> bool {
@@ -78,7 +78,7 @@ fn has_text(text: &Option<String>) -> bool {
     text.as_ref().is_some_and(|it| !it.is_empty())
 }
 
-/// Parses the manifest of a pod for `node`. `file` is the name of the file in problems.
+/// Parses the manifest of a pod for the node `node`. `file` is the name of the manifest file.
 pub fn parse(content: &[u8], file: &str, node: &str) -> Result<PodSpec, Refused> {
     let file: Arc<str> = file.into();
     let refused_at = |line: Option<u64>, path: &[Step], reason: Reason| {
@@ -111,7 +111,7 @@ pub fn parse(content: &[u8], file: &str, node: &str) -> Result<PodSpec, Refused>
     let problems = Problems::default();
     let decoded: Option<Pod> = strict::decode(&tree, At::root(&problems));
     let spec = decoded
-        // After a value of a wrong type, its replacement would be reported as invalid.
+        // The default that replaces a value of a wrong type would be reported as invalid.
         .filter(|_| !problems.has_type_errors())
         .map(|decoded| {
             let uid = uid::of(&decoded, node, &file);

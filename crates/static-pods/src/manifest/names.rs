@@ -13,7 +13,7 @@ fn is_lower(it: char) -> bool {
     it.is_ascii_lowercase() || it.is_ascii_digit()
 }
 
-/// Whether all characters are of a class or in `more`, and the first and last are of the class.
+/// Whether all characters are of the class or in `more`, and the first and last are of the class.
 fn is_made_of(text: &str, class: fn(char) -> bool, more: &str) -> bool {
     text.starts_with(class)
         && text.ends_with(class)
@@ -27,7 +27,7 @@ fn check(is_valid: bool, text: &str, what: &str) -> Result<(), String> {
     }
 }
 
-/// A label of DNS (RFC 1123): the name of a container or of a volume, a namespace, a host name.
+/// Checks a DNS label (RFC 1123): the name of a container or of a volume, a namespace, a host name.
 pub(super) fn dns_label(text: &str) -> Result<(), String> {
     check(
         text.len() <= 63 && is_made_of(text, is_lower, "-"),
@@ -37,7 +37,7 @@ pub(super) fn dns_label(text: &str) -> Result<(), String> {
     )
 }
 
-/// A name of DNS: the name of a pod.
+/// Checks a DNS name: the name of a pod.
 pub(super) fn dns_subdomain(text: &str) -> Result<(), String> {
     check(
         is_dns_subdomain(text),
@@ -51,7 +51,7 @@ fn is_dns_subdomain(text: &str) -> bool {
     text.len() <= 253 && text.split('.').all(|it| is_made_of(it, is_lower, "-"))
 }
 
-/// The key of a label or of an annotation.
+/// Checks the key of a label or of an annotation.
 pub(super) fn qualified_name(text: &str) -> Result<(), String> {
     let (is_prefix_valid, name) = match text.split_once('/') {
         Some((prefix, name)) => (is_dns_subdomain(&prefix.to_lowercase()), name),
@@ -65,7 +65,7 @@ pub(super) fn qualified_name(text: &str) -> Result<(), String> {
     )
 }
 
-/// The value of a label.
+/// Checks the value of a label.
 pub(super) fn label_value(text: &str) -> Result<(), String> {
     let is_valid = text.len() <= 63 && is_made_of(text, is_alphanumeric, "-_.");
     check(
@@ -76,7 +76,7 @@ pub(super) fn label_value(text: &str) -> Result<(), String> {
     )
 }
 
-/// The name of a port (RFC 6335).
+/// Checks the name of a port (RFC 6335).
 pub(super) fn port_name(text: &str) -> Result<(), String> {
     let is_valid = text.len() <= 15
         && is_made_of(text, is_lower, "-")
@@ -90,26 +90,26 @@ pub(super) fn port_name(text: &str) -> Result<(), String> {
     )
 }
 
-/// The name of an environment variable.
+/// Checks the name of an environment variable.
 pub(super) fn variable(text: &str) -> Result<(), String> {
     let is_valid = text.chars().all(|it| matches!(it, ' '..='~') && it != '=');
     let what = "a variable's name: printable ASCII characters other than '='";
     check(is_valid, text, what)
 }
 
-/// The name of an HTTP header (RFC 9110).
+/// Checks the name of an HTTP header (RFC 9110).
 pub(super) fn header(text: &str) -> Result<(), String> {
     let is_valid = is_made_of(text, is_alphanumeric, "-");
     let what = "a header's name: letters, digits and '-', with a letter or digit at both ends";
     check(is_valid, text, what)
 }
 
-/// An IP address.
+/// Checks an IP address.
 pub(super) fn ip_address(text: &str) -> Result<(), String> {
     check(text.parse::<IpAddr>().is_ok(), text, "an IP address")
 }
 
-/// An absolute path.
+/// Checks an absolute path.
 pub(super) fn absolute_path(text: &str) -> Result<(), String> {
     check(text.starts_with('/'), text, "an absolute path")
 }

@@ -229,7 +229,7 @@ fn network(on_host: bool, hostname: Option<String>, pod: &str, at: &At<'_>) -> N
         return Network::Host;
     }
     let hostname = hostname.unwrap_or_else(|| {
-        // At most the length of a host name, without a dot or hyphen at the end.
+        // Cut the name to the length of a host name, without a dot or hyphen at the end.
         let short = pod.get(..MAX_HOSTNAME_LEN).unwrap_or(pod);
         short.trim_end_matches(['-', '.']).to_owned()
     });

@@ -1,4 +1,4 @@
-//! `ports`.
+//! Converts `ports`.
 
 use std::collections::BTreeSet;
 
@@ -73,7 +73,7 @@ pub(super) fn number(number: i32, at: &At<'_>) -> u16 {
     }
 }
 
-/// Checks that each port of the host is mapped to one port of the pod.
+/// Checks that each port of the host is mapped to at most one port of the pod.
 pub(super) fn check_host_ports(containers: &[ContainerSpec], at: &At<'_>) {
     let mut mapped = BTreeSet::new();
     let is_main = |it: &ContainerSpec| it.role == Role::Container;

@@ -1,4 +1,4 @@
-//! Probes, and the `exec` handler that they share with `lifecycle`.
+//! Converts probes, and the `exec` handler that they share with `lifecycle`.
 
 use std::time::Duration;
 

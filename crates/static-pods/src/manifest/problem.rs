@@ -12,7 +12,7 @@ use std::sync::Arc;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     pub file: Arc<str>,
-    /// The line, from 1. For a missing field it is the line of its parent.
+    /// The line, counted from 1. For a missing field, it is the line of its parent.
     pub line: Option<u64>,
     /// The field's path, such as `spec.containers[0].image`; empty for the whole file.
     pub path: String,
@@ -38,7 +38,7 @@ pub enum Reason {
     /// The file is not UTF-8, not YAML or not JSON.
     #[error("{0}")]
     Syntax(String),
-    /// The file is not the manifest of one pod: it is empty, has several documents, or another
+    /// The file is not the manifest of one pod: it is empty, has several documents, or is of another
     /// kind.
     #[error("{0}")]
     NotOnePod(String),
@@ -48,7 +48,7 @@ pub enum Reason {
     /// The mapping has this key twice.
     #[error("duplicate key")]
     DuplicateKey,
-    /// The value is of another type than the field.
+    /// The value does not have the type of the field.
     #[error("must be {expected}, not {found}")]
     WrongType {
         expected: &'static str,
@@ -201,7 +201,7 @@ impl<'p> At<'p> {
         }
     }
 
-    /// Reports an invalid value.
+    /// Reports a value as invalid if its check failed.
     pub(super) fn check(&self, checked: Result<(), String>) {
         if let Err(why) = checked {
             self.invalid(why);

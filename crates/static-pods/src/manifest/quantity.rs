@@ -1,15 +1,15 @@
-//! Quantities: `500m`, `1.5Gi`, `1e3`. Exact, and rounded up as Kubernetes rounds.
+//! Parses quantities such as `500m`, `1.5Gi` and `1e3`, exactly, and rounds them up as Kubernetes does.
 
-/// The unit of a result; its number is how many of it a one has.
+/// The unit of a parsed quantity. Its discriminant is the result for the quantity `1`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Unit {
-    /// For bytes.
+    /// The unit for bytes.
     Ones = 1,
-    /// For CPUs.
+    /// The unit for CPUs.
     Thousandths = 1000,
 }
 
-/// Parses a quantity that is not negative, rounded up.
+/// Parses a quantity that is not negative, and rounds it up to a whole number of units.
 pub(super) fn parse(text: &str, unit: Unit) -> Result<u64, String> {
     if text.starts_with('-') {
         return Err(format!("{text:?} is negative"));
@@ -28,14 +28,15 @@ pub(super) fn parse(text: &str, unit: Unit) -> Result<u64, String> {
             Err(_) => below = below.checked_mul(power(exponent.unsigned_abs())?)?,
         }
         let rounded_up = above.div_ceil(below);
-        // No quantity is larger than a signed number of 64 bits.
+        // A quantity must fit into a signed 64-bit number.
         i64::try_from(rounded_up).ok()?;
         u64::try_from(rounded_up).ok()
     };
     wanted().ok_or_else(|| format!("{text:?} is too large or too precise"))
 }
 
-/// All digits as one number, the number of decimals, and the rest of the text.
+/// Splits off the number: all its digits as one number, the count of its decimals, and the rest of the
+/// text.
 fn number(text: &str) -> Option<(u128, u32, &str)> {
     let text = text.strip_prefix('+').unwrap_or(text);
     let end = text

@@ -1,4 +1,4 @@
-//! `resources` of a container.
+//! Converts `resources` of a container.
 
 use std::collections::BTreeMap;
 
@@ -58,7 +58,7 @@ fn amounts(quantities: BTreeMap<String, Quantity>, at: &At<'_>) -> Amounts {
     amounts
 }
 
-/// A quantity, or 0 if it is invalid.
+/// Parses a quantity. An invalid one is reported, and 0 is returned.
 pub(super) fn amount(text: &str, unit: Unit, at: &At<'_>) -> u64 {
     quantity::parse(text, unit).unwrap_or_else(|why| {
         at.invalid(why);

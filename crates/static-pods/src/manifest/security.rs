@@ -1,4 +1,4 @@
-//! `securityContext`, of a pod and of a container.
+//! Converts `securityContext`, of a pod and of a container.
 
 use k8s_openapi::api::core::v1;
 

@@ -2,8 +2,8 @@
 //! duplicate keys and values of a wrong type are reported, all at once and with their places.
 //!
 //! The generated types ignore unknown fields, but they pass the names of all their fields to the
-//! deserializer, which compares them here. After a value of a wrong type it continues with a
-//! default.
+//! deserializer. This deserializer compares the manifest with them. After a value of a wrong type,
+//! it continues with a default.
 
 use std::fmt;
 use std::vec;
@@ -24,12 +24,12 @@ pub(super) fn decode<T: DeserializeOwned>(node: &Node, at: At<'_>) -> Option<T> 
     T::deserialize(root).map_err(|error| error.report(&at)).ok()
 }
 
-/// Why there is no value.
+/// Why there is no deserialized value.
 #[derive(Debug)]
 enum Stopped {
-    /// The problem is already reported.
+    /// A problem that is already reported.
     Reported,
-    /// The message of a type, which is reported with the place of the value.
+    /// The message of a type that refuses the value. It is yet to be reported with the value's place.
     Because(String),
 }
 
@@ -83,7 +83,7 @@ impl<'n, 'p> Strict<'n, 'p> {
         }
     }
 
-    /// The items of a list; none if it is not a list, which is reported.
+    /// The items of a list. A value that is not a list is reported, and has no items.
     fn items(self) -> SeqDeserializer<impl Iterator<Item = Strict<'n, 'p>>, Stopped> {
         let items = match &self.node.value {
             Value::List(items) => items.as_slice(),
@@ -99,8 +99,8 @@ impl<'n, 'p> Strict<'n, 'p> {
         }))
     }
 
-    /// The entries of a mapping; none if it is not a mapping, which is reported. Entries other than
-    /// `fields` and duplicates are reported and left out.
+    /// The entries of a mapping. A value that is not a mapping is reported, and has no entries.
+    /// Duplicate keys and, if `fields` is given, other keys are reported and left out.
     fn entries<'de>(
         &self,
         fields: Option<&'static [&'static str]>,
@@ -254,7 +254,7 @@ impl<'de> Deserializer<'de> for Strict<'_, '_> {
     }
 }
 
-/// The field that was probably meant, by the distance of its name.
+/// The field that was probably meant: the one with the most similar name, if it is similar enough.
 fn nearest(name: &str, fields: &'static [&'static str]) -> Option<&'static str> {
     let name = name.to_lowercase();
     let distance = |field: &str| strsim::osa_distance(&name, &field.to_lowercase());

@@ -10,13 +10,13 @@ use serde_json::Value;
 /// An MD5 sum of the pod, the node and the file, in hexadecimal digits.
 pub(super) fn of(pod: &Pod, node: &str, file: &str) -> PodUid {
     let mut text = String::new();
-    // A pod consists of strings, numbers and maps by string, so the serialization cannot fail.
+    // A pod consists of strings, numbers and maps with string keys, so serialization cannot fail.
     write_canonical(&serde_json::to_value(pod).unwrap_or_default(), &mut text);
     let _ = write!(text, "host:{node}file:{file}");
     format!("{:x}", md5::compute(text)).into()
 }
 
-/// JSON with sorted keys, independent of the order in the generated types and the map.
+/// Writes JSON with sorted keys, so that the order in the generated types and in maps does not matter.
 fn write_canonical(value: &Value, text: &mut String) {
     match value {
         Value::Object(fields) => {

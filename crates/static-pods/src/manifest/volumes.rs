@@ -1,4 +1,4 @@
-//! `volumes` and `volumeMounts`.
+//! Converts `volumes` and `volumeMounts`.
 
 use std::collections::{BTreeMap, BTreeSet};
 

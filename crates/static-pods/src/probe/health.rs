@@ -10,7 +10,7 @@ use crate::spec::{ProbeKind, Probes};
 /// A probe that has failed, so that its container must be killed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FailedProbe {
-    /// Startup or liveness.
+    /// The kind of the probe: startup or liveness.
     pub kind: ProbeKind,
     /// The message of the last check.
     pub message: Arc<str>,
@@ -55,7 +55,8 @@ impl Health {
         self.containers.get(id)?.failed.as_ref()
     }
 
-    /// Whether a running container has started: at once, or when its startup probe has succeeded.
+    /// Whether a running container counts as started: once its startup probe has succeeded, or at
+    /// once if it has none.
     pub fn is_started(&self, id: &Id, probes: &Probes) -> bool {
         let has_succeeded = self.containers.get(id).is_some_and(|it| it.is_started);
         probes.startup.is_none() || has_succeeded

@@ -2,8 +2,8 @@
 //!
 //! As in the kubelet, each request has its own connection, no proxy is used, and certificates are
 //! not verified. Up to ten redirects are followed. A redirect to another host is not followed, and
-//! is a success. `Location` may be a URL, `//host/path`, an absolute path, or the last part of a
-//! path. Dots in it (`../x`) are not resolved.
+//! counts as a success. `Location` may be a URL, `//host/path`, an absolute path, a relative path or
+//! a query. `..` in a relative path is not resolved.
 
 use http_body_util::{BodyExt, Empty};
 use hyper::body::{Bytes, Incoming};
@@ -18,10 +18,10 @@ use super::path::request_target;
 use super::{tcp, tls};
 use crate::spec::Scheme;
 
-/// How many redirects are followed, as in the kubelet.
+/// The largest number of redirects that are followed, as in the kubelet.
 const MAX_REDIRECTS: usize = 10;
 
-/// How much of a response is read. A response that breaks off before is a failure.
+/// The number of bytes of a response that are read. A response that breaks off earlier is a failure.
 const MAX_BODY_BYTES: usize = 10 * 1024;
 
 const PROBE_USER_AGENT: &str = concat!("pleg-probe/", env!("CARGO_PKG_VERSION"));
@@ -37,7 +37,7 @@ pub(super) struct Target {
     pub(super) path: String,
 }
 
-/// Sends the request and follows redirects. An error is the reason of the failure.
+/// Sends the request and follows redirects. An error is the reason for the failure.
 pub(super) async fn get(mut target: Target, headers: &[(String, String)]) -> Result<(), String> {
     for _ in 0..=MAX_REDIRECTS {
         let response = send(&target, headers).await?;
@@ -76,7 +76,7 @@ async fn exchange<T: Read + Write + Unpin + Send + 'static>(
     request: Request<Empty<Bytes>>,
 ) -> Result<Response<Incoming>, String> {
     let (mut sender, connection) = http1::handshake(stream).await.map_err(no_answer)?;
-    // Ends with the response, or when the request is dropped.
+    // This task ends with the response, or when the request is dropped.
     tokio::spawn(connection);
     sender.send_request(request).await.map_err(no_answer)
 }
@@ -134,7 +134,7 @@ impl Target {
         }
     }
 
-    /// The target of a `Location` in a response of this target.
+    /// The target to which the `Location` in a response from this target leads.
     fn resolve(&self, location: &str) -> Result<Self, String> {
         let scheme = match self.scheme {
             Scheme::Http => "http",

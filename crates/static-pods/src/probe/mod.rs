@@ -32,7 +32,7 @@ pub enum CheckResult {
     Success,
     /// The check failed, for this reason.
     Failure(Arc<str>),
-    /// The check could not be performed, for a reason that is not the container's. It does not
+    /// The check could not be performed, for a reason that is not the container's fault. It does not
     /// count.
     Unknown(Arc<str>),
 }

@@ -6,12 +6,12 @@
 
 use std::fmt::Write;
 
-/// The request target: the path, escaped, with the query.
+/// The request target for a path and its query, both of them escaped.
 pub(super) fn request_target(text: &str) -> String {
     parsed(text).unwrap_or_else(|| escaped(text.as_bytes(), is_plain))
 }
 
-/// `None` if `url.Parse` refuses the path.
+/// The request target; `None` if `url.Parse` refuses the path.
 fn parsed(text: &str) -> Option<String> {
     let (text, fragment) = text.split_once('#').unwrap_or((text, ""));
     unescaped(fragment)?;
@@ -22,7 +22,7 @@ fn parsed(text: &str) -> Option<String> {
         Some((path, query)) => (path, Some(query)),
         None => (text, None),
     };
-    // A host after two slashes is replaced by the probe's host.
+    // For Go, two slashes begin a host, which the probe's host then replaces.
     let path = match path.strip_prefix("//") {
         Some(rest) if !rest.starts_with('/') => rest.find('/').map_or("/", |at| &rest[at..]),
         _ => path,
@@ -61,7 +61,7 @@ fn escaped(bytes: &[u8], is_kept: impl Fn(u8) -> bool) -> String {
     text
 }
 
-/// `None` if a `%` is not followed by two digits.
+/// The unescaped bytes; `None` if a `%` is not followed by two hexadecimal digits.
 fn unescaped(text: &str) -> Option<Vec<u8>> {
     let mut parts = text.split('%');
     let mut bytes = parts.next()?.as_bytes().to_vec();
@@ -78,9 +78,9 @@ fn unescaped(text: &str) -> Option<Vec<u8>> {
 mod tests {
     use super::*;
 
-    /// The results of Go 1.24 for `url.Parse(path)` with scheme and host set, `String`, parsed
-    /// again, `RequestURI`; except for `"`, `<`, `>` and space in a query, which Go does not
-    /// escape.
+    /// The results of Go 1.24 for `url.Parse(path)` with scheme and host set, then `String`, parsed
+    /// again, then `RequestURI`. The exceptions are `"`, `<`, `>` and space in a query, which Go
+    /// does not escape.
     #[test]
     fn a_path_is_sent_as_a_kubelet_sends_it() {
         for (path, sent) in [

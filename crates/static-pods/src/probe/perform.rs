@@ -21,7 +21,7 @@ use crate::spec::Check;
 /// How many characters of a command's output are shown.
 const MAX_OUTPUT_CHARS: usize = 1024;
 
-/// Why a check has no result, which is not the container's fault.
+/// Why the check of a pod without an address has no result.
 const NO_ADDRESS: &str = "the pod has no IP address yet";
 
 /// Runs commands in containers.
@@ -30,7 +30,7 @@ pub trait Exec: Sync {
     /// command was not run, or that its exit code is unknown.
     ///
     /// This waits for the runtime without a limit: an overdue `ExecSync` is no evidence about the
-    /// container, and no other check of the probe starts before it ends.
+    /// container, and no other check of the probe starts before this one ends.
     fn exec(
         &self,
         id: &Id,
@@ -50,7 +50,7 @@ impl Exec for RuntimeClient {
     }
 }
 
-/// Performs a check of a pod with this address.
+/// Performs a check. `pod_ip` is the address of the pod, if it has one.
 pub async fn perform(check: &DueCheck, pod_ip: Option<IpAddr>, exec: &impl Exec) -> CheckResult {
     let limit = check.timeout;
     let found = match &check.check {

@@ -7,13 +7,14 @@
 //!   further one `periodSeconds` after the start of the previous one. A check that takes longer
 //!   delays the next one.
 //! - The first checks of containers that an earlier run started are delayed by a random part of
-//!   their period, so that they are not performed at once.
-//! - Before the first result a container is not started, not ready, and alive.
-//! - A probe needs `successThreshold` or `failureThreshold` equal results in a row. A check that
-//!   could not be performed has no result.
-//! - After a failed startup or liveness probe, no check is performed before the next container.
+//!   their period, so that they are not all performed at once.
+//! - Before the first result, a container is not started, not ready, and alive.
+//! - A probe succeeds after `successThreshold` successes in a row, and fails after
+//!   `failureThreshold` failures in a row. A check that could not be performed has no result.
+//! - After a startup or liveness probe has failed, no check is performed until the next container
+//!   runs.
 //!
-//! Unlike in the kubelet, the results in a row are counted for each container separately.
+//! Unlike in the kubelet, the results in a row are counted anew for each container.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -65,7 +66,7 @@ pub enum Change {
     Ready,
     /// The readiness probe has failed.
     NotReady(Arc<str>),
-    /// The container must be killed.
+    /// The startup or liveness probe has failed, so the container must be killed.
     Failed(FailedProbe),
 }
 
@@ -84,15 +85,15 @@ impl Prober {
         &self.health
     }
 
-    /// Notes that the pod ends: no container is killed because of a probe any more. Readiness
-    /// probes continue.
+    /// Notes that the pod is ending: from now on, no container is killed because of a probe.
+    /// Readiness probes continue.
     pub fn end(&mut self) {
         self.is_ending = true;
         self.workers
             .retain(|(_, kind), _| *kind == ProbeKind::Readiness);
     }
 
-    /// Applies which containers run, and returns the checks that are due. They are noted as
+    /// Applies which containers run, and returns the checks that are due. The checks are noted as
     /// started.
     pub fn due(&mut self, pod: &PodSpec, running: &[Running], now: Instant) -> Vec<DueCheck> {
         let is_there = |id: &Id| running.iter().any(|it| it.id == *id);
@@ -153,7 +154,7 @@ impl Prober {
         })
     }
 
-    /// The delay of the first check: only of containers that an earlier run started.
+    /// The extra delay of the first check. Only containers that an earlier run started have one.
     fn jitter(&mut self, container: &Running, probe: &Probe, now: Instant) -> Duration {
         let passed = now.saturating_duration_since(self.created_at);
         if container.age > passed {
@@ -185,7 +186,7 @@ impl Prober {
         result: CheckResult,
     ) -> Option<Change> {
         let key = (check.container.clone(), check.kind);
-        // The container may be another one by now.
+        // Another container may have the name by now.
         let worker = self.workers.get_mut(&key);
         let worker = worker.filter(|worker| worker.id == check.id)?;
         let probe = pod.container(&check.container)?.probes.get(check.kind)?;
@@ -208,7 +209,7 @@ impl Prober {
                 // Also reported for a container that was never ready, so that the reason is
                 // visible.
                 health.is_ready = false;
-                // A container that is being killed is not ready for that reason.
+                // A container that is being killed is not ready anyway, so this is not reported.
                 health.failed.is_none().then_some(Change::NotReady(message))
             }
             (kind, ProbeResult::Failure(message)) => {

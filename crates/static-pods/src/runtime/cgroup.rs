@@ -30,9 +30,9 @@ pub enum CgroupDriver {
 /// The version of the kernel's cgroup interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CgroupVersion {
-    /// A tree for each controller.
+    /// Each controller has its own tree.
     V1,
-    /// One tree.
+    /// All controllers share one tree.
     V2,
 }
 
@@ -46,7 +46,7 @@ pub struct Cgroups {
 }
 
 impl CgroupVersion {
-    /// The version of the tree that is mounted at `mount`: `/sys/fs/cgroup`.
+    /// The version of the tree that is mounted at `mount`, which is `/sys/fs/cgroup`.
     pub fn of(mount: &Path) -> Self {
         match mount.join("cgroup.controllers").exists() {
             true => Self::V2,
@@ -68,9 +68,9 @@ impl Cgroups {
         }
     }
 
-    /// An error if a process of the pod is still running. The runtime may have lost it: if a shim
-    /// is killed and `runc delete` takes too long, containerd 1.7 reports a container as exited
-    /// that still runs. `mount` is `/sys/fs/cgroup`.
+    /// Returns an error if a process of the pod is still running. The runtime may have lost the
+    /// process: if a shim is killed and `runc delete` takes too long, containerd 1.7 reports a
+    /// container as exited although it still runs. `mount` is `/sys/fs/cgroup`.
     pub fn check_empty(self, mount: &Path, uid: &PodUid) -> io::Result<()> {
         self.each(mount, uid, check_empty)
     }
@@ -90,9 +90,9 @@ impl Cgroups {
 
     /// Removes the cgroup of a pod whose sandboxes are all removed. `mount` is `/sys/fs/cgroup`.
     ///
-    /// This includes the cgroups of its containers that the runtime left, as containerd does if it
-    /// is killed while it starts a container. A cgroup with a process is an error. systemd removes
-    /// its slices itself.
+    /// This includes cgroups of the pod's containers that the runtime left behind, as containerd
+    /// does if it is killed while it starts a container. A cgroup with a process is an error.
+    /// systemd removes its slices itself.
     pub fn remove(self, mount: &Path, uid: &PodUid) -> io::Result<()> {
         match self.driver {
             CgroupDriver::Systemd => Ok(()),
@@ -124,9 +124,9 @@ impl Cgroups {
     }
 }
 
-/// An error if a cgroup or one below it has a process.
+/// Returns an error if a cgroup or one below it has a process.
 fn check_empty(cgroup: &Path) -> io::Result<()> {
-    // It may have just been removed.
+    // The cgroup may have just been removed.
     let processes = match if_exists(std::fs::read_to_string(cgroup.join("cgroup.procs"))) {
         // A threaded cgroup has no list of processes.
         Err(error) if error.kind() == io::ErrorKind::Unsupported => String::new(),
@@ -159,8 +159,8 @@ impl From<v1::RuntimeConfigResponse> for CgroupDriver {
 }
 
 /// The driver of a runtime without `RuntimeConfig`. The verbose status of containerd before 2.0
-/// contains its configuration. For others, such as CRI-O before 1.28, this is their default:
-/// systemd if it runs.
+/// contains its configuration. For other runtimes, such as CRI-O before 1.28, this is their default:
+/// systemd, if it runs.
 pub(super) fn guess_driver(status: &v1::StatusResponse, systemd_runs: bool) -> CgroupDriver {
     let config = status.info.get("config");
     let config = config.and_then(|text| serde_json::from_str::<Value>(text).ok());
@@ -171,7 +171,8 @@ pub(super) fn guess_driver(status: &v1::StatusResponse, systemd_runs: bool) -> C
     }
 }
 
-/// Whether containerd is configured to use systemd for its default runtime.
+/// Whether containerd is configured to use systemd for its default runtime; `None` if that is not
+/// known.
 fn uses_systemd(containerd: &Value) -> Option<bool> {
     let name = containerd.get("defaultRuntimeName")?.as_str()?;
     let runtime = containerd.get("runtimes")?.get(name)?;
@@ -275,7 +276,7 @@ mod tests {
         for folder in [&ours, &left, &busy] {
             std::fs::create_dir_all(folder).unwrap();
         }
-        // A file prevents the removal of a folder, as a process prevents that of a cgroup.
+        // A file prevents the removal of a folder, just as a process prevents that of a cgroup.
         std::fs::write(busy.join("process"), "").unwrap();
         std::os::unix::fs::symlink("cpu,cpuacct", mount.path().join("cpu")).unwrap();
         let cgroups = cgroups(CgroupDriver::Cgroupfs, CgroupVersion::of(mount.path()));

@@ -197,7 +197,7 @@ impl RuntimeClient {
         }
     }
 
-    /// Lets the runtime reopen a container's log, after the file was renamed.
+    /// Makes the runtime reopen a container's log, after the file was renamed.
     pub async fn reopen_log(&self, id: &Id) -> Result<(), CallFailed> {
         let request = v1::ReopenContainerLogRequest {
             container_id: id.to_string(),
@@ -223,7 +223,7 @@ impl RuntimeClient {
         }
     }
 
-    /// Pulls an image for a pod, and returns the runtime's reference of it. As in the kubelet there
+    /// Pulls an image for a pod, and returns the runtime's reference to it. As in the kubelet, there
     /// is no deadline: the runtime stops a pull that makes no progress.
     pub async fn pull_image(&self, name: &str, pod: &SandboxConfig) -> Result<String, CallFailed> {
         let request = v1::PullImageRequest {
@@ -295,7 +295,8 @@ impl RuntimeClient {
     }
 }
 
-/// Some runtimes refuse to stop or remove what does not exist, which is the wanted state.
+/// Treats "not found" as a success. Some runtimes refuse to stop or remove what does not exist, but that
+/// is the wanted state.
 fn ignore_not_found(answer: Result<(), CallFailed>) -> Result<(), CallFailed> {
     match answer {
         Err(error) if error.is_not_found() => Ok(()),

@@ -21,7 +21,7 @@ pub struct ContainerStart<'a> {
     pub pod: &'a PodSpec,
     /// Its specification.
     pub container: &'a ContainerSpec,
-    /// Its attempt, from 0: how often it was restarted.
+    /// Its attempt, counted from 0: how many times it was restarted.
     pub attempt: u32,
     /// Its image.
     pub image: &'a Image,

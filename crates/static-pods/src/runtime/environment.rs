@@ -7,7 +7,7 @@ use super::{Host, expand};
 use crate::spec::{ContainerSpec, Field, Network, PodSpec, Value};
 
 /// The variables of a container, in the manifest's order. A literal value is expanded with the
-/// variables before it. If two have one name, the later value replaces the earlier one.
+/// variables before it. If two have the same name, the later value replaces the earlier one.
 pub fn environment(
     pod: &PodSpec,
     container: &ContainerSpec,

@@ -11,7 +11,7 @@ use tonic::{Code, Status};
 pub struct CallFailed {
     /// The method.
     pub call: Rpc,
-    /// The pod, container, image or id of the call.
+    /// The pod, container, image or id that the call is about.
     pub subject: Arc<str>,
     /// The gRPC code.
     pub code: Code,
@@ -34,8 +34,8 @@ impl CallFailed {
         matches!(self.why, CallError::NotFound(_))
     }
 
-    /// Whether a sandbox or container with this name and attempt exists or is being created, by an
-    /// earlier call whose answer was lost. A new list shows it.
+    /// Whether the call failed because a sandbox or container with its name and attempt exists or is
+    /// being created, for example by an earlier call whose answer was lost. A new list shows it.
     pub fn is_name_taken(&self) -> bool {
         // Runtimes report a reserved name with other codes, too, so the message is checked.
         let messages = [

@@ -12,8 +12,8 @@ pub struct Host {
     pub owner: String,
     /// The node's name, for `spec.nodeName`.
     pub node_name: String,
-    /// Returns the node's current addresses, the primary one first. They are also those of pods on
-    /// the host's network, and may change while this process runs.
+    /// Returns the node's current addresses, the primary one first. Pods on the host's network have
+    /// the same addresses. They may change while this process runs.
     pub node_ips: fn() -> Vec<IpAddr>,
     /// The node's memory in bytes, for OOM scores.
     pub memory: u64,

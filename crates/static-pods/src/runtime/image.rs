@@ -24,8 +24,8 @@ pub enum ImageUser {
 }
 
 impl Image {
-    /// An error, with the kubelet's message, if a container of this image has `runAsNonRoot` and
-    /// would or may run as root.
+    /// Returns an error, with the kubelet's message, if a container of this image has `runAsNonRoot`
+    /// and would or may run as root.
     pub fn check_user(&self, security: &ContainerSecurity) -> Result<(), String> {
         Err(match (security.user, &self.user) {
             _ if !security.must_not_be_root => return Ok(()),

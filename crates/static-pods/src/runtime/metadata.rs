@@ -8,7 +8,7 @@ use super::Host;
 use crate::decide::Termination;
 use crate::spec::{ContainerSpec, PodSpec};
 
-/// The label with the owner of a sandbox or container. Those of other owners are never touched.
+/// The label with the owner of a sandbox or container. What belongs to other owners is never touched.
 pub(super) const OWNER: &str = "pleg.dev/owner";
 
 /// The annotation with the name of the manifest's file.
@@ -54,7 +54,7 @@ fn identity(pod: &PodRef, host: &Host) -> Map {
 }
 
 pub(super) fn sandbox_annotations(pod: &PodSpec) -> Map {
-    // It contains only strings and numbers, so the serialization cannot fail.
+    // A termination contains only plain data, so its serialization cannot fail.
     let termination = serde_json::to_string(&Termination::from(pod)).unwrap_or_default();
     let mut annotations: Map = pod.annotations.clone().into_iter().collect();
     annotations.extend(map([

@@ -5,7 +5,7 @@ use crate::spec::{ContainerSpec, PodSpec, Resources, Role};
 /// The QoS class of a pod.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum QosClass {
-    /// Every container has limits of CPU and memory, and requests as much.
+    /// Every container has limits for CPU and memory, and requests that equal them.
     Guaranteed,
     /// Neither of the other classes.
     Burstable,
@@ -70,7 +70,7 @@ pub(super) fn score(pod: &PodSpec, container: &ContainerSpec, memory: u64) -> i6
     {
         score = score.min(by_share(least, memory));
     }
-    // Between the scores of the other classes.
+    // Keep the score between those of the other classes.
     score.clamp(BEST_EFFORT_SCORE + GUARANTEED_SCORE, BEST_EFFORT_SCORE - 1)
 }
 

@@ -11,7 +11,7 @@ use crate::adopted::Adopted;
 pub struct OwnedSandbox {
     /// Its pod.
     pub pod: Adopted,
-    /// Its attempt, from 0.
+    /// Its attempt, counted from 0.
     pub attempt: u32,
 }
 
@@ -27,7 +27,7 @@ pub struct OwnedContainer {
 }
 
 impl OwnedSandbox {
-    /// `None` if the sandbox is not ours: a runtime may ignore the filter.
+    /// Reads a row; `None` if the sandbox is not ours, because a runtime may ignore the filter.
     pub(super) fn read(row: v1::PodSandbox, owner: &str) -> Option<Self> {
         let file = row.annotations.get(metadata::FILE);
         Some(Self {
@@ -42,7 +42,7 @@ impl OwnedSandbox {
 }
 
 impl OwnedContainer {
-    /// `None` if the container is not ours: a runtime may ignore the filter.
+    /// Reads a row; `None` if the container is not ours, because a runtime may ignore the filter.
     pub(super) fn read(row: v1::Container, owner: &str) -> Option<Self> {
         Some(Self {
             pod: pod(&row.labels, owner)?,

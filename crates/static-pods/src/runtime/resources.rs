@@ -26,7 +26,7 @@ pub(super) fn of_container(
     host: &Host,
 ) -> v1::LinuxContainerResources {
     let unified = match host.cgroups.version {
-        // If the kernel kills one process of a container, it kills all of them.
+        // If the kernel kills one process of a container, it kills the others too.
         CgroupVersion::V2 => HashMap::from([("memory.oom.group".to_owned(), "1".to_owned())]),
         CgroupVersion::V1 => HashMap::new(),
     };
@@ -75,8 +75,8 @@ fn whole(amount: u64) -> i64 {
     i64::try_from(amount).unwrap_or(i64::MAX)
 }
 
-/// The largest amount that the containers use at one time: the containers with all sidecars, or an
-/// init container with the sidecars before it. `None` if no container has an amount.
+/// The largest amount that a pod's containers need at one time: the main containers with all sidecars,
+/// or an init container with the sidecars before it. `None` if no container has an amount.
 fn total(pod: &PodSpec, of: impl Fn(&Resources) -> Option<u64>) -> Option<u64> {
     let amount = |container: &ContainerSpec| of(&container.resources).unwrap_or(0);
     let mut sidecars = 0_u64;

@@ -11,7 +11,7 @@ use crate::spec::{ContainerSpec, Dns, Network, PodSpec, Port, Protocol, Role};
 pub struct SandboxConfig(pub(super) v1::PodSandboxConfig);
 
 impl SandboxConfig {
-    /// The configuration of the pod's sandbox with this attempt, from 0.
+    /// The configuration of the pod's sandbox with this attempt, counted from 0.
     pub fn new(pod: &PodSpec, host: &Host, attempt: u32) -> Self {
         let hostname = match &pod.network {
             Network::Host => String::new(),

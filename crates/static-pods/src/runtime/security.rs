@@ -5,7 +5,7 @@ use cri::v1;
 use super::{Image, ImageUser};
 use crate::spec::{ContainerSecurity, Network, PodSpec, Seccomp};
 
-/// Paths that are hidden from containers that are not privileged, because they expose the host.
+/// Paths that expose the host, and are therefore hidden from containers that are not privileged.
 const MASKED: [&str; 12] = [
     "/proc/asound",
     "/proc/acpi",
@@ -39,7 +39,7 @@ pub(super) fn of_sandbox(pod: &PodSpec) -> v1::LinuxSandboxSecurityContext {
         run_as_group: user.and(pod.security.group).map(number),
         supplemental_groups: groups(pod),
         privileged: pod.containers.iter().any(|it| it.security.privileged),
-        // The pause process needs no other system calls.
+        // The pause process needs no system calls beyond those of the default profile.
         seccomp: Some(profile(Some(Seccomp::RuntimeDefault))),
         ..Default::default()
     }

@@ -19,7 +19,7 @@ pub struct ContainerSpec {
     pub args: Vec<String>,
     /// Replaces the image's working directory.
     pub working_dir: Option<String>,
-    /// Its environment, in the manifest's order. `$(NAME)` refers to a variable before.
+    /// Its environment, in the manifest's order. `$(NAME)` refers to an earlier variable.
     pub env: Vec<EnvVar>,
     /// Its mounts of the pod's volumes.
     pub mounts: Vec<Mount>,
@@ -31,7 +31,7 @@ pub struct ContainerSpec {
     pub security: ContainerSecurity,
     /// Its probes.
     pub probes: Probes,
-    /// `lifecycle.preStop.exec.command`: a command that runs in it before its stop signal.
+    /// `lifecycle.preStop.exec.command`: a command that runs in the container before the stop signal.
     pub pre_stop: Option<Vec<String>>,
     /// `stdin`.
     pub stdin: bool,
@@ -54,16 +54,16 @@ pub enum Role {
 /// `imagePullPolicy`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PullPolicy {
-    /// Before each start.
+    /// The image is pulled before each start of the container.
     Always,
-    /// If the runtime does not have it.
+    /// The image is pulled if the runtime does not have it.
     IfNotPresent,
-    /// Never. The container is not started if the runtime does not have the image.
+    /// The image is never pulled. Without the image, the container is not started.
     Never,
 }
 
 impl PullPolicy {
-    /// Whether the image is pulled. `is_present` is whether the runtime has it.
+    /// Whether the image must be pulled. `is_present` is whether the runtime has it.
     pub fn needs_pull(self, is_present: bool) -> bool {
         match self {
             Self::Always => true,

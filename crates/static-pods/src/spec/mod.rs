@@ -23,9 +23,9 @@ pub use volume::{HostPathType, Medium, Volume};
 #[derive(Clone, Debug, PartialEq)]
 pub struct PodSpec {
     /// Its namespace, name and UID. As in the kubelet, the UID of a static pod is a hash of the
-    /// manifest: a changed manifest is another pod with the same name.
+    /// manifest, so a changed manifest defines another pod with the same name.
     pub pod: PodRef,
-    /// The name of its manifest's file.
+    /// The name of the manifest file.
     pub file: Arc<str>,
     /// `metadata.labels`.
     pub labels: BTreeMap<String, String>,
@@ -35,9 +35,10 @@ pub struct PodSpec {
     pub network: Network,
     /// When its containers are restarted.
     pub restart_policy: RestartPolicy,
-    /// `terminationGracePeriodSeconds`: from the stop signal to SIGKILL. 30 s by default.
+    /// `terminationGracePeriodSeconds`: the time from the start of the pod's end to SIGKILL, which
+    /// includes `preStop` hooks. 30 s by default.
     pub grace_period: Duration,
-    /// `priorityClassName: system-node-critical`: when memory is short, the kernel kills its
+    /// `priorityClassName: system-node-critical`: when memory is short, the kernel kills the pod's
     /// processes last (`oom_score_adj` -997).
     pub node_critical: bool,
     /// Its DNS configuration, if it is not the host's.
@@ -46,7 +47,7 @@ pub struct PodSpec {
     pub security: PodSecurity,
     /// Its volumes, by name.
     pub volumes: BTreeMap<String, Volume>,
-    /// Init containers and sidecars in their order, then the containers.
+    /// Its init containers and sidecars in their order, then its main containers.
     pub containers: Vec<ContainerSpec>,
 }
 
@@ -65,11 +66,11 @@ pub enum Network {
 /// `restartPolicy`: when a container that has exited is restarted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RestartPolicy {
-    /// After each exit.
+    /// A container is restarted after each exit.
     Always,
-    /// Unless its exit code is 0.
+    /// A container is restarted unless its exit code is 0.
     OnFailure,
-    /// Never.
+    /// A container is never restarted.
     Never,
 }
 

@@ -6,11 +6,12 @@ use std::time::Duration;
 /// The probes of a container.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Probes {
-    /// The other probes start when it has succeeded. The container is killed if it fails.
+    /// The startup probe. The other probes start once it has succeeded. If it fails, the container is
+    /// killed.
     pub startup: Option<Probe>,
-    /// The container is killed if it fails.
+    /// The liveness probe. If it fails, the container is killed.
     pub liveness: Option<Probe>,
-    /// Whether the container is ready.
+    /// The readiness probe. It decides whether the container is ready.
     pub readiness: Option<Probe>,
 }
 
@@ -47,14 +48,15 @@ impl Probes {
     }
 }
 
-/// A check, how often it is performed, and how many results count.
+/// A check, how often it is performed, and how many results in a row count.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Probe {
     /// The check.
     pub check: Check,
-    /// `initialDelaySeconds`: from the start of the container to the first check. 0 by default.
+    /// `initialDelaySeconds`: the time from the start of the container to the first check. 0 by
+    /// default.
     pub initial_delay: Duration,
-    /// `periodSeconds`: from one check to the next. 10 s by default.
+    /// `periodSeconds`: the time from one check to the next. 10 s by default.
     pub period: Duration,
     /// `timeoutSeconds`: a check that takes longer has failed. 1 s by default.
     pub timeout: Duration,
@@ -67,7 +69,7 @@ pub struct Probe {
     pub grace_period: Option<Duration>,
 }
 
-/// The check of a probe. Names of ports are resolved.
+/// The check of a probe. Port names are already resolved.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Check {
     /// Runs a command in the container. Exit code 0 is a success.

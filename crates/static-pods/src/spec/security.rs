@@ -3,17 +3,17 @@
 /// `spec.securityContext`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PodSecurity {
-    /// `runAsUser`, the default of the containers.
+    /// `runAsUser`, the default for the containers.
     pub user: Option<i64>,
-    /// `runAsGroup`, the default of the containers.
+    /// `runAsGroup`, the default for the containers.
     pub group: Option<i64>,
-    /// `runAsNonRoot`, the default of the containers.
+    /// `runAsNonRoot`, the default for the containers.
     pub must_not_be_root: bool,
     /// `supplementalGroups`.
     pub supplemental_groups: Vec<i64>,
     /// `fsGroup`: the group of the `emptyDir` volumes, and a supplemental group of each process.
     pub fs_group: Option<i64>,
-    /// `seccompProfile`, the default of the containers.
+    /// `seccompProfile`, the default for the containers.
     pub seccomp: Option<Seccomp>,
 }
 
@@ -45,6 +45,6 @@ pub struct ContainerSecurity {
 pub enum Seccomp {
     /// The runtime's own profile.
     RuntimeDefault,
-    /// None.
+    /// No profile.
     Unconfined,
 }

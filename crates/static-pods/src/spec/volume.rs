@@ -14,7 +14,7 @@ pub enum Volume {
     HostPath {
         /// The path.
         path: PathBuf,
-        /// What must exist there.
+        /// What must exist or is created at the path.
         kind: HostPathType,
     },
 }

@@ -12,13 +12,13 @@ use rustix::mount::{MountFlags, mount};
 use super::mounts;
 use crate::spec::Medium;
 
-/// All users can write.
+/// The mode of an `emptyDir`: all users can write.
 const EMPTY_DIR_MODE: u32 = 0o777;
 
-/// New files in it belong to its group.
+/// The mode bit by which new files in a folder belong to the folder's group.
 const SET_GROUP_ID: u32 = 0o2000;
 
-/// Only root can read the folders of pods.
+/// The mode of the folders of pods, which only root and its group can read.
 const PARENT_DIRECTORY_MODE: u32 = 0o750;
 
 /// Creates the volume. An existing volume is not changed, because containers may have changed its
@@ -32,7 +32,7 @@ pub(super) fn make(path: &Path, medium: Medium, group: Option<i64>) -> io::Resul
 }
 
 /// Creates the folder under another name and renames it last, so that a folder with the final name
-/// has its group and its mode.
+/// always has its group and its mode.
 fn make_on_disk(path: &Path, group: Option<u32>) -> io::Result<()> {
     if path.symlink_metadata().is_ok() {
         return Ok(());

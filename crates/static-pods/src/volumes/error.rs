@@ -24,7 +24,7 @@ pub enum VolumeError {
         sub_path: String,
         error: io::Error,
     },
-    /// Another file of the pod.
+    /// Another file of the pod could not be created or removed.
     #[error("{}: {error}", path.display())]
     Folder { path: PathBuf, error: io::Error },
 }

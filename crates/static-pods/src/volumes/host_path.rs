@@ -1,4 +1,4 @@
-//! `hostPath`: a path that must exist or is created.
+//! `hostPath`: a path of the host that must exist or is created.
 
 use std::fs::{self, DirBuilder, FileType, OpenOptions};
 use std::io;
@@ -19,7 +19,7 @@ pub(super) fn check(path: &Path, kind: HostPathType) -> io::Result<()> {
         HostPathType::CharDevice => (FileType::is_char_device, "a character device"),
         HostPathType::BlockDevice => (FileType::is_block_device, "a block device"),
     };
-    // Links are followed, as the runtime does when it mounts the path.
+    // Links are followed, as they are when the runtime mounts the path.
     match kind {
         HostPathType::DirectoryOrCreate if !path.try_exists()? => {
             DirBuilder::new().recursive(true).mode(0o755).create(path)?;

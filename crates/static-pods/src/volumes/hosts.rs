@@ -23,8 +23,8 @@ pub(super) fn of_pod(hostname: &str, ip: IpAddr) -> String {
     )
 }
 
-/// The content for a pod on the host's network: a copy of the host's, because the pod may change
-/// it.
+/// The content for a pod on the host's network: a copy of the host's file, because the pod may
+/// change its file.
 pub(super) fn of_host(text: &str) -> String {
     format!("# Copied by pleg from the host.\n{text}")
 }

@@ -46,7 +46,7 @@ pub struct BindMount {
     pub host_path: PathBuf,
     /// Whether the container cannot write to it.
     pub read_only: bool,
-    /// Whether it was created for the pod, so that SELinux may relabel it.
+    /// Whether it was created for the pod, so that the runtime may relabel it for SELinux.
     pub is_ours: bool,
 }
 
@@ -70,19 +70,20 @@ impl PodFolder {
         &self.path
     }
 
-    /// Writes a note of the pod, by which the next run finds it. `owner` is the owner of the pod.
+    /// Writes a note of the pod, so that the next run finds the pod. `owner` is the owner of the pod.
     pub fn note(&self, owner: &str, pod: &PodSpec) -> Result<(), VolumeError> {
         let written = note::write(&self.path, owner, pod.into());
         written.map_err(|error| VolumeError::of_folder(&note::path(&self.path), error))
     }
 
-    /// Removes the note, once everything of the pod is removed.
+    /// Removes the note. Call this once everything that belongs to the pod is removed.
     pub fn forget(&self) -> Result<(), VolumeError> {
         let removed = note::remove(&self.path);
         removed.map_err(|error| VolumeError::of_folder(&note::path(&self.path), error))
     }
 
-    /// Creates the pod's volumes, and checks those of the host, before its sandbox is created.
+    /// Creates the pod's `emptyDir` volumes, and checks its `hostPath` volumes. Call this before the
+    /// pod's sandbox is created.
     pub fn set_up(&self, pod: &PodSpec) -> Result<(), VolumeError> {
         for (name, volume) in &pod.volumes {
             let failed = |path: &Path, error| VolumeError::of_volume(name, path, error);
@@ -100,8 +101,8 @@ impl PodFolder {
         Ok(())
     }
 
-    /// Prepares the mounts of a container before it is created: subPaths are checked and mounted,
-    /// and its `/etc/hosts` is written. `host_hosts` is the path of the host's own `hosts` file.
+    /// Prepares the mounts of a container that is to be created: checks and mounts its subPaths, and
+    /// writes its `/etc/hosts`. `host_hosts` is the path of the host's own `hosts` file.
     pub fn container_mounts(
         &self,
         pod: &PodSpec,
@@ -134,8 +135,8 @@ impl PodFolder {
         Ok(mounts)
     }
 
-    /// Removes the folder, once the pod's sandboxes are removed. Files of the host that were
-    /// mounted in it are kept: mounts are unmounted first, and no link is followed.
+    /// Removes the folder. Call this once the pod's sandboxes are removed. Files of the host that were
+    /// mounted in the folder are kept: mounts are unmounted first, and no link is followed.
     pub fn remove(&self) -> Result<(), VolumeError> {
         remove::folder(&self.path).map_err(|error| VolumeError::of_folder(&self.path, error))
     }
@@ -173,7 +174,7 @@ impl PodFolder {
         Ok((place, is_ours))
     }
 
-    /// Writes the pod's `/etc/hosts`, if its content is known.
+    /// Writes the pod's `/etc/hosts` and returns its path; `None` if its content is not known.
     fn write_hosts(
         &self,
         pod: &PodSpec,
@@ -196,7 +197,7 @@ impl PodFolder {
     }
 }
 
-/// Checks that a name does not lead out of its folder.
+/// Checks that a name cannot lead out of its folder.
 fn checked_name(name: &str) -> Result<&str, VolumeError> {
     let error = || VolumeError::Name(name.to_owned());
     is_plain_name(name).then_some(name).ok_or_else(error)

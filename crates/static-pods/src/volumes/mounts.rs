@@ -1,4 +1,4 @@
-//! The mount points of this process, from the kernel.
+//! The mount points that the kernel reports for this process.
 
 use std::ffi::OsString;
 use std::fs;

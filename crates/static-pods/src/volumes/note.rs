@@ -48,9 +48,9 @@ pub(super) fn remove(folder: &Path) -> io::Result<()> {
     if_exists(fs::remove_file(path(folder)))
 }
 
-/// Reads the notes of the pods of this owner. Removes each note that a killed run did not finish:
-/// its pod has no file yet. If another process is just writing the note, its write fails and is
-/// repeated.
+/// Reads the notes of the pods of this owner. Removes each note that a killed run did not finish
+/// writing: its pod has no file yet. If another process is writing such a note now, its write fails
+/// and is repeated.
 pub fn read_notes(root: &Path, owner: &str) -> io::Result<Vec<Adopted>> {
     let folder = root.join("pods");
     let mut pods = Vec::new();
@@ -64,7 +64,7 @@ pub fn read_notes(root: &Path, owner: &str) -> io::Result<Vec<Adopted>> {
             }
             _ => continue,
         }
-        // A note that cannot be read has no owner.
+        // A note that cannot be read belongs to no owner.
         let note = fs::read(path).ok();
         let note = note.and_then(|text| serde_json::from_slice::<Note>(&text).ok());
         pods.extend(note.filter(|note| note.owner == owner).map(|note| note.pod));

@@ -1,4 +1,4 @@
-//! Removes a folder in which containers wrote.
+//! Removes a folder to which containers may have written.
 //!
 //! Links are removed but not followed. Mounts are unmounted first and never entered, because they
 //! may be files of the host, such as a subPath of a `hostPath`.
@@ -15,10 +15,10 @@ use rustix::io::Errno;
 use rustix::mount::{UnmountFlags, unmount};
 use rustix::path::Arg;
 
-/// How many folders are open at once. Deeper folders are moved to the top.
+/// How many levels of folders are open at once. Folders below that depth are moved to the top.
 const MAX_DEPTH: usize = 64;
 
-/// How often the top is emptied again, because folders were moved there.
+/// How many times the top is emptied, because folders may have been moved there.
 const MAX_PASSES: usize = 100_000;
 
 /// Removes a folder with its content. Succeeds if the folder does not exist.
@@ -87,7 +87,7 @@ fn empty(
     Ok(())
 }
 
-/// Opens a folder that is not a link and not a mount point.
+/// Opens a folder. A link or a mount point is an error.
 fn open_folder(parent: BorrowedFd<'_>, name: impl Arg + Copy) -> io::Result<OwnedFd> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS | ResolveFlags::NO_XDEV;

@@ -1,4 +1,4 @@
-//! `subPath`: a part of a volume, which must not lead out of it.
+//! `subPath`: a path in a volume that must not lead out of the volume.
 //!
 //! Containers write to volumes, so a path that is a folder when it is checked can be a link to the
 //! host's `/` when the runtime mounts it. Therefore the path is opened once, with the kernel's
@@ -20,7 +20,8 @@ use rustix::mount::{UnmountFlags, mount_bind, unmount};
 use super::empty_dir::make_parents;
 use super::mounts;
 
-/// How often a path is opened again because the kernel reports a concurrent rename.
+/// How many times a path is opened before the error is returned, if the kernel reports a concurrent
+/// rename.
 const MAX_OPEN_ATTEMPTS: usize = 16;
 
 /// Opens a path in the volume. Missing folders are created with the mode of the volume.
@@ -36,7 +37,7 @@ pub(super) fn open(volume: &Path, sub_path: &str) -> io::Result<OwnedFd> {
     }
 }
 
-/// Bind-mounts the open file at a place in the pod's folder that is mounted in no container.
+/// Bind-mounts the open file at `place`, which is in a folder that no container can change.
 pub(super) fn bind(opened: &OwnedFd, place: &Path) -> io::Result<()> {
     let wanted = fstat(opened)?;
     let is_folder = FileType::from_raw_mode(wanted.st_mode) == FileType::Directory;
@@ -91,7 +92,7 @@ fn make_folders(volume: &OwnedFd, sub_path: &Path) -> io::Result<()> {
         parent = match beneath(volume, &created, folder) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
                 match mkdirat(&parent, name, mode) {
-                    // Created concurrently, or a broken link.
+                    // The name was created concurrently, or is a broken link.
                     Err(Errno::EXIST) => {}
                     result => {
                         result?;
@@ -109,7 +110,7 @@ fn make_folders(volume: &OwnedFd, sub_path: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Opens a path that does not lead out of the folder.
+/// Opens a path in a folder. A path that leads out of the folder is an error.
 fn beneath(folder: impl AsFd, path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
     let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
     let mut opened = Err(Errno::AGAIN);

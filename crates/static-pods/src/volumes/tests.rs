@@ -270,7 +270,7 @@ fn a_sub_path_is_mounted_where_no_container_can_change_it() {
         folder.path().join("volume-subpaths/data/app/0")
     );
     fs::write(volume.join("inner/file"), "content").unwrap();
-    // The container replaces it with a link, and is restarted.
+    // The container replaces the folder with a link, and is restarted.
     fs::rename(volume.join("inner"), volume.join("moved")).unwrap();
     symlink("/", volume.join("inner")).unwrap();
     assert_eq!(
@@ -282,7 +282,7 @@ fn a_sub_path_is_mounted_where_no_container_can_change_it() {
         error,
         "volume \"data\": subPath \"inner\": it leads out of the volume"
     );
-    // Another subPath, and then a file, at this mount point.
+    // Mount another subPath, and then a file, at the same mount point.
     assert_eq!(mounts("moved").unwrap(), bound);
     assert_eq!(mounts("moved/file").unwrap(), bound);
     assert_eq!(fs::read_to_string(&bound.host_path).unwrap(), "content");
@@ -333,7 +333,7 @@ fn a_tree_deeper_than_the_limit_of_open_files_is_removed() {
 }
 
 #[test]
-fn a_pod_has_its_own_hosts_file_or_a_copy_of_the_hosts() {
+fn a_pod_gets_a_hosts_file_of_its_own_or_a_copy_from_the_host() {
     let place = tempfile::tempdir().unwrap();
     let folder = folder(&place);
     let host_hosts = place.path().join("hosts");

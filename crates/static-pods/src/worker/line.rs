@@ -1,4 +1,4 @@
-//! The output of `pleg run`: one line for each decision, with its reason.
+//! The output of `pleg run`: one line for each step, wait and change, with its reason.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ const MAX_QUEUED_LINES: usize = 4096;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Line {
-    /// What it is about.
+    /// What the line is about.
     pub kind: Kind,
     /// When it happened.
     pub time: WallTime,
@@ -37,7 +37,7 @@ pub enum Kind {
     Step,
     /// A step that is delayed.
     Wait,
-    /// A changed result of a probe.
+    /// A change of a probe's result.
     Probe,
     /// A change of the pod as a whole.
     Pod,

@@ -1,5 +1,5 @@
-//! The workers. Each sync of a pod decides and starts the steps of the decision. A sync waits for
-//! nothing: a step, check or view that arrives later wakes the pod.
+//! The workers. Each sync of a pod makes a decision and starts its steps. A sync waits for nothing:
+//! when a step or check ends or a view arrives, the pod is woken.
 //!
 //! ```text
 //!   SyncRequest --> Pod: apply events --> Memory::decide --> steps, started in parallel
@@ -34,7 +34,7 @@ use crate::pods::PodsSender;
 use crate::spec::{Network, PodSpec};
 use pod::{Pod, PodEvent, ViewRequest};
 
-/// The shortest time between two syncs of a pod without an event, so that a bug cannot occupy a
+/// The shortest time between two syncs of a pod if it has no event, so that a bug cannot occupy a
 /// core.
 const MIN_PAUSE: Duration = Duration::from_millis(10);
 
@@ -48,7 +48,7 @@ pub struct Workers<P> {
     pods: PodsSender,
     /// Receives a line for each step and change.
     lines: Lines,
-    /// The clock for times of day.
+    /// The wall clock.
     clock: WallClock,
     active: Mutex<BTreeMap<PodUid, Pod>>,
 }
@@ -72,7 +72,7 @@ impl<P: Perform> Workers<P> {
         }
     }
 
-    /// Must not be held across an await.
+    /// Locks the pods. The guard must not be held across an await.
     fn active(&self) -> MutexGuard<'_, BTreeMap<PodUid, Pod>> {
         self.active.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -108,7 +108,7 @@ impl<P: Perform> Workers<P> {
             let (perform, pleg) = (self.perform.clone(), self.pleg.clone());
             tokio::spawn(async move {
                 let outcome = perform.step(step.clone(), of, spec, ip).await;
-                // The PLEG watches a process only after it has listed its container.
+                // The PLEG watches a process only after it has listed the process's container.
                 if let Step::StartContainer { .. } | Step::RemoveSandbox { .. } = step {
                     pleg.request_relist();
                 }
@@ -132,8 +132,8 @@ impl<P: Perform> Workers<P> {
         }
     }
 
-    /// Requests a complete view as of a time after `wanted`. Returns when to request it, if that is
-    /// later.
+    /// Requests a complete view as of a time after `wanted`. If it is too early for that, returns
+    /// when to request it. If `wanted` is `None`, cancels a pending request.
     fn request_view(
         &self,
         pod: &mut Pod,
@@ -209,7 +209,7 @@ impl<P: Perform> SyncPod for Workers<P> {
             pods.reports.insert(uid.clone(), decision.report);
         });
         Outcome::Done {
-            // The memory knows which view a change needs.
+            // The memory records which view a decision needs after a change.
             changed: false,
             again_in: pause.map(|pause| pause.max(MIN_PAUSE)),
         }

@@ -51,7 +51,7 @@ pub(super) struct Pod {
     pub(super) spec: Option<Arc<PodSpec>>,
     pub(super) sender: EventSender,
     events: mpsc::UnboundedReceiver<PodEvent>,
-    /// The newest view that was requested.
+    /// The last view that arrived on request, while it is newer than the sync loop's view.
     requested_view: Option<View>,
     pub(super) view_request: ViewRequest,
     /// The last report.
@@ -61,7 +61,7 @@ pub(super) struct Pod {
 /// The last request for a view.
 pub(super) enum ViewRequest {
     None,
-    /// A view as of a time after this was requested.
+    /// A task waits for a view as of a time after this one.
     Pending(Instant, AbortHandle),
     /// A view as of a time after `after` has arrived. If it was not sufficient, the next one is
     /// requested at `again_at`.
@@ -72,8 +72,9 @@ pub(super) enum ViewRequest {
 }
 
 impl Pod {
-    /// The pod of a first request, whose `since` is when the sync loop started, or when the previous
-    /// pod with this UID ended. `adopted` are its containers of an earlier run, with their sandboxes.
+    /// Creates the state of a pod at its first request. The request's `since` is when the sync loop
+    /// started, or when the previous pod with this UID ended. `adopted` contains the pod's containers
+    /// of an earlier run, with their sandboxes.
     pub(super) fn new(request: &SyncRequest<Arc<PodSpec>>, adopted: &[(Id, Id)]) -> Self {
         let mut memory = Memory::new(request.since);
         for (container, sandbox) in adopted {
@@ -128,8 +129,8 @@ impl Pod {
         self.requested_view.clone().unwrap_or(view)
     }
 
-    /// When to request a view as of a time after `wanted`. `None` if no view is wanted, or if the
-    /// request is pending.
+    /// When to request a view as of a time after `wanted`. `None` if no view is wanted, or if such a
+    /// request is pending. Cancels a pending request that is not needed or not sufficient.
     pub(super) fn next_view_request(
         &mut self,
         wanted: Option<Instant>,
@@ -155,7 +156,7 @@ impl Pod {
         }
     }
 
-    /// The last report of a pod that waits for the runtime's network.
+    /// The last report, changed so that the pod waits for the runtime's network.
     pub(super) fn wait_for_network(&self) -> Report {
         Report {
             is_ready: false,
@@ -183,8 +184,8 @@ impl Pod {
         }
     }
 
-    /// Sends a line for each step and for each other change since the last sync. For a pod that
-    /// ends, its phase and readiness are not reported.
+    /// Sends a line for each step and for each other change since the last sync. The phase and the
+    /// readiness of a pod that is ending are not reported.
     pub(super) fn report_changes(
         &mut self,
         now: WallTime,
@@ -205,7 +206,7 @@ impl Pod {
             }
         };
         let last = self.reported.as_ref();
-        // An ending pod waits for a complete view after each step.
+        // An ending pod waits for a complete view after each step, so that wait is not reported.
         let waits = report.waits.as_ref();
         let waits = waits.filter(|why| !(is_ending && **why == Why::NotSeen));
         wait(None, waits, last.and_then(|last| last.waits.as_ref()));

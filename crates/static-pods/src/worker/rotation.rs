@@ -187,7 +187,7 @@ mod tests {
         })
         .await
         .expect("two of three logs are reopened while the call for the first is stuck");
-        // The next check does not start a second rotation of that log.
+        // The next check does not start a second rotation of the first log.
         rotations.start(containers.to_vec()).await;
         assert!(!rotations.running[&Id::from("a")].is_finished());
         sim.lift_all();

@@ -34,10 +34,10 @@ use crate::source::{Leftovers, Manifests};
 use crate::spec::{PodSpec, RestartPolicy};
 use crate::testing::{each_seed, pod_of as pod};
 
-/// The number of nodes, and how often the run of each is killed.
+/// The number of nodes, and how many times the run on each node is killed.
 const NODES: u64 = 50;
 const KILLS: usize = 20;
-/// Seeds that once failed.
+/// Seeds whose nodes once failed.
 const FAILED: [u64; 0] = [];
 
 /// Longer than the longest back-off and the time between two searches for leftovers.
@@ -50,7 +50,7 @@ struct Machine {
     /// The pods with a note on this host.
     noted: Arc<Mutex<BTreeMap<PodUid, Adopted>>>,
     random: Arc<Mutex<Rng>>,
-    /// Whether calls fail, and lose their answers.
+    /// Whether calls fail or lose their answers.
     has_faults: Arc<Mutex<bool>>,
 }
 
@@ -200,7 +200,7 @@ impl Perform for Machine {
             noted.insert(pod.uid.clone(), Adopted::from(&**spec));
         }
         let pause = |max| self.random(|random| Duration::from_millis(random.u64(..max)));
-        // Some calls take effect two runs later.
+        // Some calls take effect as late as two runs later.
         let begins = pause(if self.by_chance(10) { 60_000 } else { 400 });
         let answers = pause(400);
         if self.by_chance(30) {
@@ -260,7 +260,7 @@ impl Machine {
         running
     }
 
-    /// A random container exits.
+    /// Lets a random container exit, if it is running.
     fn exit_container(&self) {
         let now = self.sim.now();
         let mut world = self.sim.world();
@@ -277,7 +277,7 @@ impl Machine {
     }
 }
 
-/// A run, until it is killed.
+/// A run. Dropping this kills it.
 struct Run {
     _sync_loop: SyncLoop,
     _pleg: Pleg,

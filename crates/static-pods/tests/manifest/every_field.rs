@@ -15,8 +15,8 @@ use static_pods::spec::PodSpec;
 
 use crate::read;
 
-/// The fields without effect in the documentation of `manifest`. All fields below them have no
-/// effect either.
+/// The fields that the documentation of `manifest` lists as without effect. All fields below them
+/// have no effect either.
 const WITHOUT_EFFECT: [&str; 30] = [
     "status",
     "metadata.creationTimestamp",
@@ -75,7 +75,7 @@ enum Step {
     Item,
 }
 
-/// The path of a value without fields, and sample values.
+/// The path of a value that has no fields, and sample values for it.
 #[derive(Clone, Debug)]
 struct Leaf {
     path: Vec<Step>,
@@ -115,7 +115,7 @@ impl Leaf {
 
 static LEAVES: LazyLock<Vec<Leaf>> = LazyLock::new(leaves);
 
-/// Finds all leaves of a type, by deserializing it from a value with all fields.
+/// Finds all leaves of a pod, by deserializing it from an input that has all fields.
 fn leaves() -> Vec<Leaf> {
     let mut leaves = Vec::new();
     Pod::deserialize(Explorer {
@@ -387,7 +387,7 @@ fn read_value(pod: &Value) -> Result<PodSpec, Refused> {
     read(&pod.to_string())
 }
 
-/// The line of the documentation by which the field has no effect.
+/// The documented line according to which the field has no effect.
 fn documented(path: &str, sample: &Value) -> Option<&'static str> {
     let text = sample.to_string();
     let is_below = |known: &str, path: &str| match known.split_once('=') {
@@ -406,7 +406,7 @@ fn documented(path: &str, sample: &Value) -> Option<&'static str> {
     })
 }
 
-/// Whether one of the problems is about this field or one that contains it.
+/// Whether one of the problems is about this field, one that contains it, or one beside it.
 fn is_about(refused: &Refused, path: &str) -> bool {
     let siblings = path.rsplit_once('.').map_or(path, |it| it.0);
     refused.0.iter().any(|it| {
@@ -480,7 +480,7 @@ proptest! {
     fn an_unsupported_field_is_refused_in_any_combination_of_fields(
         picks in proptest::collection::vec((any::<prop::sample::Index>(), any::<prop::sample::Index>()), 1..8)
     ) {
-        // If a field has several values, the last one is set.
+        // If a field is picked several times, the last value is set.
         let picks = picks.iter().map(|(leaf, sample)| {
             let leaf = leaf.get(&LEAVES);
             (leaf.path(), (leaf, sample.get(&leaf.samples)))

@@ -144,7 +144,7 @@ async fn a_pod_has_one_sync_at_a_time_and_one_more_for_all_events_during_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_pod_that_does_not_end_its_sync_delays_no_other() {
+async fn a_sync_that_does_not_end_delays_no_other_pod() {
     let mut trace = Trace::open(Policy::Pod);
     trace.set("stuck", "v1");
     trace.set("a", "v1");
@@ -154,7 +154,7 @@ async fn a_pod_that_does_not_end_its_sync_delays_no_other() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_failed_sync_is_retried_after_10_to_15_s_and_a_network_failure_after_1_to_2() {
+async fn a_failed_sync_is_retried_after_10_to_15_s_and_a_network_failure_after_1_to_1_5_s() {
     let mut trace = Trace::open(Policy::Pod);
     trace.set("a", "v1");
     trace.ended("a", Outcome::Failed("no image".into()));
@@ -232,7 +232,7 @@ async fn a_pod_that_is_set_again_while_it_ends_starts_after_its_end() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn of_three_pods_with_one_name_the_last_one_runs() {
+async fn the_last_of_three_pods_with_one_name_runs() {
     let mut trace = Trace::open(Policy::Pod);
     let set = |uid, spec| Input::Change(Change::Set(named("web", uid), spec));
     trace.step(set("one", "v1"));

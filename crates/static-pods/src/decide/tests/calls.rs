@@ -17,7 +17,7 @@ pub(super) struct Call {
 }
 
 impl World {
-    /// Receives a call. A creation reserves its name.
+    /// Receives a call. A creation whose name is taken ends with [`Outcome::AnswerLost`].
     pub(super) fn arrive(&self, step: Step) -> Call {
         let is_taken = match name_of(&step) {
             None => false,
@@ -39,7 +39,8 @@ impl World {
         }
     }
 
-    /// Performs a call if it has not taken effect. Returns the answer if its caller still waits.
+    /// Performs a call if it has not taken effect. Returns its step and, if its caller still waits,
+    /// the answer.
     pub(super) fn finish(&mut self, call: Call) -> (Step, Option<Outcome>) {
         let outcome = match call.outcome {
             Some(outcome) => outcome,

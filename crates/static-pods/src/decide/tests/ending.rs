@@ -74,7 +74,7 @@ fn sidecars_do_not_wait_longer_than_the_grace_period() {
 }
 
 #[test]
-fn a_pod_ends_although_the_run_is_killed_at_any_event() {
+fn a_pod_ends_even_if_the_run_is_killed_at_any_event() {
     for killed_at in 0..20 {
         let mut world = ending_world(&["s:one", "app"]);
         for event in 0..20 {

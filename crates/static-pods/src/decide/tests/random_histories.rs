@@ -1,5 +1,5 @@
-//! Random histories. Whatever happens, nothing is created twice. When faults and events end, the
-//! pod reaches its goal.
+//! Random histories. Whatever happens, nothing is created twice. Once faults and events have ended,
+//! the pod reaches its goal.
 
 use pleg::model::listed::ContainerState;
 
@@ -10,13 +10,13 @@ use crate::spec::{RestartPolicy, Role};
 use crate::testing::each_seed;
 
 const HISTORIES: u64 = 1500;
-/// Seeds that once failed.
+/// Seeds whose histories once failed.
 const FAILED: [u64; 3] = [
     // An old view of the previous pod with this UID changed the next attempt.
     10760172769343492718,
-    // An init container of unknown state could not succeed.
+    // An init container in an unknown state could not succeed.
     3833169785083259709,
-    // An old view showed a dead container again, which another client had removed.
+    // An old view restored a dead container that another client had removed.
     9923842494125339081,
 ];
 const EVENTS: usize = 250;
@@ -113,14 +113,14 @@ fn event(world: &mut World, random: &mut fastrand::Rng) {
     }
 }
 
-/// An event of an outstanding call.
+/// Applies a random event to an outstanding call.
 fn call(world: &mut World, random: &mut fastrand::Rng) {
     if world.calls.is_empty() {
         return;
     }
     let index = random.usize(..world.calls.len());
     match random.u32(..10) {
-        // It takes effect. Its answer arrives later or never.
+        // The call takes effect. Its answer arrives later or never.
         0..5 => {
             if world.calls[index].outcome.is_none() {
                 let step = world.calls[index].step.clone();
@@ -135,7 +135,7 @@ fn call(world: &mut World, random: &mut fastrand::Rng) {
                 world.memory.note_outcome(&step, outcome, world.now);
             }
         }
-        // Its connection is lost, and the runtime continues it.
+        // The connection of the call is lost, but the runtime continues the call.
         8 => world.answer(index, Outcome::AnswerLost("no answer".into())),
         _ => {
             if world.calls[index].outcome.is_none() {
@@ -156,7 +156,7 @@ fn exit(world: &mut World, random: &mut fastrand::Rng) {
     }
 }
 
-/// All faults end, each call is answered or lost, and init containers succeed.
+/// Ends all faults, answers or loses each call, and lets init containers succeed.
 fn end_faults(world: &mut World, random: &mut fastrand::Rng) {
     world.stuck = None;
     world.lists_hang = false;
@@ -180,7 +180,7 @@ fn end_faults(world: &mut World, random: &mut fastrand::Rng) {
     run_pod(world, 70);
 }
 
-/// Lets time pass. Init containers succeed.
+/// Lets time pass, and lets init containers succeed.
 fn run_pod(world: &mut World, steps: u32) {
     for _ in 0..steps {
         world.settle(30 * SECOND);

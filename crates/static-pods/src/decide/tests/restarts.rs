@@ -7,8 +7,9 @@ use super::world::{SECOND, World, pod};
 use crate::spec::RestartPolicy::{Always, Never, OnFailure};
 use crate::spec::{Probe, PullPolicy, RestartPolicy};
 
-/// Plays the exits of a pod: the name of a container, its exit code, and what runs afterwards. The
-/// name `sandbox` stands for a sandbox that dies.
+/// Plays the exits of a pod. An event is the name of the container that exits, its exit code, and the
+/// names of the containers that run afterwards. The name `sandbox` stands for the death of the
+/// sandbox, and an empty name for no exit.
 #[track_caller]
 fn check(
     policy: RestartPolicy,
@@ -109,7 +110,7 @@ fn a_container_that_has_succeeded_does_not_run_again_in_a_new_sandbox() {
     check(OnFailure, app, events, Phase::Running);
 }
 
-/// Lets a container exit as soon as it runs. Returns the seconds between its creations.
+/// Lets the container `app` exit whenever it runs. Returns the seconds between its creations.
 fn creations_of_a_crash_loop(world: &mut World, seconds: u64) -> Vec<u64> {
     let end = world.now + SECOND * seconds as u32;
     while world.now < end {
@@ -183,7 +184,7 @@ fn a_failed_pull_is_retried_after_10_20_40_seconds() {
 }
 
 #[test]
-fn the_container_after_a_sidecar_waits_for_its_startup_probe() {
+fn a_container_waits_for_the_startup_probe_of_the_sidecar_before_it() {
     let mut spec = pod(Always, &["s:mesh", "app"]);
     spec.containers[0].probes.startup = Some(Probe {
         check: crate::spec::Check::Tcp {
@@ -206,7 +207,7 @@ fn the_container_after_a_sidecar_waits_for_its_startup_probe() {
     world.slow.clear();
     world.settle(30 * SECOND);
     assert_eq!(world.live_names(), ["app", "mesh"]);
-    // When all containers have started, the restart of a sidecar delays no other.
+    // Once all containers have started, the restart of a sidecar delays no other container.
     world.slow.insert("mesh".into());
     world.exit("mesh", 1);
     world.settle(30 * SECOND);
@@ -254,7 +255,7 @@ fn the_steps_of_a_pod_that_starts_have_reasons() {
     assert_eq!(why.to_string(), "the container exited with code 3");
 }
 
-/// containerd reserves the name of a creation that never ends until it is restarted.
+/// Until containerd is restarted, it reserves the name of a creation that never ends.
 #[test]
 fn a_reserved_name_is_retried_with_back_off_and_its_image_is_pulled_once() {
     let mut world = World::new(pod(Always, &["app"]));

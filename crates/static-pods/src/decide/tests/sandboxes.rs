@@ -22,7 +22,7 @@ fn a_sandbox_without_an_address_is_replaced_with_back_off() {
 }
 
 #[test]
-fn of_two_running_sandboxes_none_is_kept() {
+fn a_pod_with_two_running_sandboxes_keeps_neither() {
     let mut world = World::new(pod(Always, &["app"]));
     world.settle(30 * SECOND);
     world.sandboxes.push(Sandbox {
@@ -42,7 +42,7 @@ fn an_old_sandbox_is_removed_when_no_container_in_it_is_kept() {
     world.settle(30 * SECOND);
     world.sandbox_dies();
     world.settle(30 * SECOND);
-    // The newest dead container is in it.
+    // The newest dead container is in the old sandbox.
     assert_eq!((world.sandboxes.len(), world.containers.len()), (2, 2));
     world.exit("app", 1);
     world.settle(30 * SECOND);

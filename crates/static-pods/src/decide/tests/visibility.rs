@@ -61,7 +61,7 @@ fn a_container_whose_process_is_dead_is_not_ready_although_the_runtime_reports_i
 }
 
 #[test]
-fn of_several_dead_containers_none_is_ready_whatever_the_extent_of_the_view() {
+fn no_container_whose_process_is_dead_is_ready_whatever_the_extent_of_the_view() {
     for extent in [Extent::KnownIds, Extent::Unclear] {
         let mut world = two_running();
         world.observe();
@@ -131,7 +131,7 @@ fn call_index(world: &World, action: &str) -> usize {
 }
 
 #[test]
-fn a_creation_whose_answer_was_lost_is_repeated_with_its_name_after_a_complete_view() {
+fn a_creation_whose_answer_was_lost_is_repeated_with_the_same_name_after_a_complete_view() {
     let mut world = two_running();
     world.exit("app", 1);
     world.observe();
@@ -152,8 +152,8 @@ fn a_creation_whose_answer_was_lost_is_repeated_with_its_name_after_a_complete_v
     assert_eq!(world.times("EnsureImage log").len(), 2);
     let app = &world.decision().report.containers[0];
     assert_eq!(app.state, ContainerView::Waiting(Why::AnswerLost));
-    // The view does not contain it: the attempt is repeated, and refused while the first call is
-    // outstanding.
+    // The newer view does not contain the container, so the attempt is repeated. It is refused
+    // while the first call is outstanding.
     world.lists_hang = false;
     world.observe();
     world.decide();
@@ -182,7 +182,7 @@ fn a_creation_whose_answer_was_lost_is_repeated_with_its_name_after_a_complete_v
 }
 
 #[test]
-fn a_step_that_is_observed_as_done_counts_although_its_call_is_stuck() {
+fn a_step_is_done_once_a_view_shows_it_although_its_call_is_stuck() {
     let mut world = World::new(pod(Always, &["app"]));
     let mut hanging = Vec::new();
     for _ in 0..20 {

@@ -1,9 +1,9 @@
-//! A simulated runtime, views of it, and a run that keeps one pod on it.
+//! A simulated runtime, views of it, and a run that keeps one pod running on it.
 //!
 //! ```text
 //!   World::decide --steps--> calls --effect--> sandboxes, containers --observe--> view
 //!        ^                     |                                                    |
-//!        |---- ended <--answer-/ (or the answer is lost)                            |
+//!        |- note_outcome <-----/ the answer, unless it is lost                      |
 //!        \--------------------------------------------------------------------------/
 //! ```
 
@@ -129,7 +129,7 @@ impl World {
         };
     }
 
-    /// Updates the view, as a PLEG does with these faults.
+    /// Updates the view as a PLEG would under the current faults.
     pub(super) fn observe(&mut self) {
         self.pass(Duration::from_millis(1));
         self.older.push(self.view.clone());
@@ -320,7 +320,8 @@ impl World {
         self.check();
     }
 
-    /// Continues until nothing is left to do, but at most for this time.
+    /// Lets this much time pass: observes, decides, and performs the calls. Skips the time in which
+    /// there is nothing to do.
     pub(super) fn settle(&mut self, limit: Duration) {
         let end = self.now + limit;
         while self.now < end {
@@ -343,7 +344,7 @@ impl World {
         }
     }
 
-    /// Checks that there are never two live containers with one name or two sandboxes.
+    /// Checks that each name has at most one live container, and that at most one sandbox is ready.
     pub(super) fn check(&self) {
         let ready = self.sandboxes.iter().filter(|it| it.is_ready).count();
         assert!(ready <= 1, "two sandboxes: {:?}", self.sandboxes);
@@ -356,7 +357,7 @@ impl World {
         self.log.iter().map(|(_, line)| line.as_str()).collect()
     }
 
-    /// The seconds of the steps whose line starts with `line`.
+    /// When each step whose line starts with `line` was decided, in seconds since the start.
     pub(super) fn times(&self, line: &str) -> Vec<u64> {
         let lines = self.log.iter().filter(|(_, it)| it.starts_with(line));
         lines.map(|(seconds, _)| *seconds).collect()

@@ -71,7 +71,7 @@ fn pod(name: &str, image: &str) -> String {
 }
 
 #[test]
-fn a_file_is_read_when_two_scans_show_one_entry() {
+fn a_file_is_read_when_two_scans_show_the_same_entry() {
     let (mut world, mut state) = (World::default(), State::new("node"));
     world.write("web.yaml", "apiVersion: v1\n");
     assert!(world.scan(&mut state).is_empty());
@@ -255,7 +255,7 @@ fn several_manifests_that_disappear_at_once_must_be_missing_for_half_a_minute() 
             "web.yaml: pod default/web is no longer wanted",
         ]
     );
-    // One of several manifests that disappears alone ends its pod at once.
+    // If one of several manifests disappears alone, its pod ends at once.
     world.files = files;
     world.settle(&mut state);
     world.remove("web.yaml");
@@ -264,7 +264,7 @@ fn several_manifests_that_disappear_at_once_must_be_missing_for_half_a_minute() 
 }
 
 #[test]
-fn of_two_files_with_one_pod_the_first_is_used_until_it_is_removed() {
+fn if_two_files_define_one_pod_the_first_is_used_until_it_is_removed() {
     let (mut world, mut state) = (World::default(), State::new("node"));
     world.write("b.yaml", pod("web", "b"));
     world.write("a.yaml", pod("web", "a"));
@@ -328,7 +328,7 @@ fn a_file_that_keeps_changing_does_not_delay_the_others_forever() {
         changes,
         [
             "web.yaml: pod default/web is wanted",
-            // A pod that was adopted from it is kept.
+            // While the file has a problem, a pod that was adopted from it is kept.
             "log.txt: not read yet, because it keeps changing",
             "all manifests are read"
         ]

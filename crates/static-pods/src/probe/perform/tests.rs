@@ -59,7 +59,7 @@ async fn find(check: &DueCheck) -> CheckResult {
     perform(check, Some(HOME), &never).await
 }
 
-/// Answers each request with `answer` of its path. Returns the port and the requests.
+/// Answers each request with what `answer` returns for its path. Returns the port and the requests.
 async fn server(
     answer: impl Fn(&str) -> String + Send + 'static,
 ) -> (u16, mpsc::UnboundedReceiver<String>) {
@@ -105,7 +105,7 @@ async fn answers_from_200_to_399_are_a_success() {
 }
 
 #[tokio::test]
-async fn characters_that_a_url_cannot_contain_are_escaped_also_in_a_redirect() {
+async fn characters_that_a_url_cannot_contain_are_escaped_even_in_a_redirect() {
     let (port, mut requests) = server(|path| match path {
         "/a%20b%3Cc%3E?d=e%20f" => redirect("/n ext?<"),
         "/n%20ext?%3C" => status("200 OK"),
@@ -207,7 +207,7 @@ async fn an_https_probe_of_a_server_without_tls_fails() {
     assert!(message.starts_with("no TLS: "), "{message}");
 }
 
-/// The certificate is self-signed, and was valid for a day.
+/// The certificate is self-signed and has expired: it was valid for one day.
 #[tokio::test]
 async fn an_https_probe_accepts_any_certificate() {
     use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};

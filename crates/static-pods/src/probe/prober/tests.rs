@@ -64,7 +64,7 @@ impl Scene {
         self.prober.apply_result(&self.pod, check, result)
     }
 
-    /// Lets time pass. Each check has this result at once. Returns the changes with their seconds.
+    /// Lets time pass. Each check ends at once, with `result`. Returns the changes with their seconds.
     fn pass(&mut self, seconds: u64, result: &CheckResult) -> Vec<(u64, Change)> {
         let end = self.now + SECOND * seconds as u32;
         let mut changes = Vec::new();

@@ -115,7 +115,7 @@ async fn a_pod_is_started_listed_and_ended() {
     assert_eq!(state, SandboxState::NotReady);
     client.remove_sandbox(&sandbox.0).await.unwrap();
     assert_eq!(client.sandboxes("run").await.unwrap(), []);
-    // Again, as after a kill of the process during these calls.
+    // Repeat the calls, as after this process was killed during them.
     client.stop_container(&id, Duration::ZERO).await.unwrap();
     client.remove_container(&id).await.unwrap();
     client.stop_sandbox(&sandbox.0).await.unwrap();

@@ -7,7 +7,7 @@ use crate::testing;
 
 const GIB: u64 = 1 << 30;
 
-/// Requests and limits in thousandths of a CPU and in bytes.
+/// A container with these requests and limits, in thousandths of a CPU and in bytes.
 fn with_resources(
     cpu: (Option<u64>, Option<u64>),
     memory: (Option<u64>, Option<u64>),
@@ -48,7 +48,7 @@ fn the_class_and_the_score_are_the_kubelets() {
         (vec![nothing.clone()], QosClass::BestEffort, 1000),
         // Zero is no request.
         (vec![requesting(0)], QosClass::BestEffort, 1000),
-        // A quarter of the node.
+        // The first container requests an eighth of the node's memory.
         (
             vec![whole.clone(), nothing.clone()],
             QosClass::Burstable,

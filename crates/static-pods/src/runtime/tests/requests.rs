@@ -47,7 +47,7 @@ fn container_text(start: ContainerStart<'_>, host: &Host) -> String {
     let mut config = ContainerConfig::new(start, host).0;
     let labels = std::mem::take(&mut config.labels);
     let mut annotations = std::mem::take(&mut config.annotations);
-    // The hash is of all fields, so it changes with each new field.
+    // The hash covers all fields, so it changes with each new field.
     let hash = annotations.remove("io.kubernetes.container.hash").unwrap();
     assert!(u32::from_str_radix(&hash, 16).is_ok(), "{hash}");
     let variables = std::mem::take(&mut config.envs);
@@ -93,7 +93,7 @@ fn words(words: &[&str]) -> Vec<String> {
     words.iter().map(|word| (*word).to_owned()).collect()
 }
 
-/// A pod with nearly all fields.
+/// A pod that sets nearly all fields.
 fn rich_pod() -> PodSpec {
     let app = ContainerSpec {
         command: words(&["/app", "--port=$(PORT)", "$$(PORT)"]),

@@ -17,10 +17,10 @@ use crate::runtime::{ContainerConfig, ContainerStart, Image, SandboxConfig};
 use crate::spec::{ContainerSpec, Network, PodSpec, PullPolicy};
 use crate::volumes::BindMount;
 
-/// How long the creation of a sandbox may take, including the pull of its image: as in the kubelet.
+/// How long the creation of a sandbox may take, including the pull of its image, as in the kubelet.
 const CREATE_SANDBOX_TIMEOUT: Duration = Duration::from_secs(4 * 60);
 
-/// How long the processes of an exited container may take to exit.
+/// How long the last processes of an exited container may take to exit.
 const PROCESS_EXIT_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The host's own `hosts` file.
@@ -70,7 +70,7 @@ impl<R: Runtime> OnHost<R> {
         };
         match done {
             Ok(outcome) => outcome,
-            // NotFound means here that the sandbox or the image does not exist, and nothing was
+            // Here, NotFound means that the sandbox or the image does not exist, so nothing was
             // created.
             Err(NotDone::Call(error)) if error.is_not_found() => {
                 Outcome::Failed(error.to_string().into())
@@ -95,8 +95,8 @@ impl<R: Runtime> OnHost<R> {
         with_timeout(CREATE_SANDBOX_TIMEOUT, self.client.run_sandbox(&config)).await
     }
 
-    /// Returns the reference of an image that the runtime has. A pull has no deadline here: the
-    /// runtime stops it when there is no progress.
+    /// Pulls an image if the policy requires it, and returns the runtime's reference to it. A pull has
+    /// no deadline here: the runtime stops it when there is no progress.
     async fn pull(
         &self,
         spec: &PodSpec,
@@ -163,8 +163,8 @@ impl<R: Runtime> OnHost<R> {
         .await
     }
 
-    /// Checks that no process of a container is left that has exited according to the runtime,
-    /// because two copies must not run. Its last processes may need a moment to exit.
+    /// Checks that a container that has exited according to the runtime has no process left, because
+    /// two copies must not run. The last processes may need a moment to exit.
     async fn check_ended(&self, spec: &PodSpec, id: Id) -> Result<(), NotDone> {
         let start = Instant::now();
         loop {
@@ -195,7 +195,7 @@ impl<R: Runtime> OnHost<R> {
     ) -> Result<Vec<BindMount>, NotDone> {
         let (folder, logs) = (self.folder(&spec.pod)?, self.logs.clone());
         blocking(move || {
-            // If an earlier run created the sandbox, the directory may have been removed since.
+            // If an earlier run created the sandbox, the log directory may have been removed since.
             logs.make(&spec.pod, &container.name)?;
             Ok(folder.container_mounts(&spec, &container, ip, Path::new(HOSTS))?)
         })

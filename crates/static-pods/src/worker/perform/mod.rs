@@ -34,8 +34,8 @@ const CGROUPS: &str = "/sys/fs/cgroup";
 /// Performs steps and checks.
 pub trait Perform: Send + Sync + 'static {
     /// Performs a step of a pod. Without `spec`, the pod's specification, nothing is created. `ip`
-    /// is its address, if it is known. Always returns: with [`Outcome::AnswerLost`] if the runtime
-    /// does not answer.
+    /// is the pod's address, if it is known. Returns [`Outcome::AnswerLost`] if the runtime does not
+    /// answer a call in time.
     fn step(
         &self,
         step: Step,
@@ -51,9 +51,9 @@ pub trait Perform: Send + Sync + 'static {
 
 /// Performs steps on a runtime and on this host.
 pub struct OnHost<R> {
-    /// For calls that change the runtime.
+    /// The client for calls that change pods.
     client: Arc<RuntimeClient>,
-    /// For inspections.
+    /// The runtime, for inspections.
     runtime: Arc<R>,
     /// The data of the node that requests contain.
     host: Host,
@@ -61,7 +61,7 @@ pub struct OnHost<R> {
     root: PathBuf,
     /// The directories of the logs.
     logs: LogFolders,
-    /// The images that the runtime has, by reference.
+    /// The images that were found in the runtime, by reference.
     images: Mutex<BTreeMap<Arc<str>, Image>>,
     step_limit: StepLimit,
 }
@@ -209,7 +209,8 @@ impl<R: Runtime> OnHost<R> {
         Ok(())
     }
 
-    /// As in the kubelet, the `pre_stop` command is a part of the grace period.
+    /// Runs the `pre_stop` command, and then stops the container. As in the kubelet, the time that
+    /// the command takes is a part of the grace period.
     async fn kill(
         &self,
         id: &Id,
@@ -271,7 +272,7 @@ async fn with_timeout<T>(
     }
 }
 
-/// Runs file work, which may block forever on a failed disk.
+/// Runs file work on a thread, because it may block forever on a failed disk.
 async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, NotDone> + Send + 'static,
 ) -> Result<T, NotDone> {

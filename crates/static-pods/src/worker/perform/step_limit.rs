@@ -10,7 +10,7 @@ use tokio::time::timeout;
 /// How many steps are performed at once.
 const MAX_CONCURRENT_STEPS: usize = 8;
 
-/// A step that takes longer does not count: longer than a step takes while
+/// The time after which a step no longer counts. It is longer than a step takes while
 /// [`MAX_CONCURRENT_STEPS`] run on two cores.
 const SLOW_STEP_AFTER: Duration = Duration::from_secs(2);
 

@@ -287,7 +287,7 @@ mod tests {
 
     /// Enforces O8.
     #[tokio::test]
-    async fn a_client_that_observes_refuses_every_call_that_does_not_only_read() {
+    async fn an_observing_client_refuses_every_call_that_does_more_than_read() {
         let (client, api) = (Client::new(&Endpoint::new("/nowhere"), 1), ApiVersion::V1);
         for rpc in Rpc::ALL {
             let unary = client.unary::<(), ()>(api, *rpc, ()).await;

@@ -187,7 +187,7 @@ mod tests {
 
     use super::*;
     use crate::facts::HostFacts;
-    use crate::facts::probes::{AgentsWord, End, Outcome, Probe, ProbeFacts};
+    use crate::facts::probes::{AgentReport, End, Outcome, Probe, ProbeFacts};
     use crate::node::node;
 
     fn nothing() -> NodeFacts {
@@ -265,7 +265,7 @@ mod tests {
     #[test]
     fn an_unhealthy_agent_is_not_overruled_if_nothing_else_is_found() {
         let mut facts = nothing();
-        facts.probes.agent = Some(AgentsWord {
+        facts.probes.agent = Some(AgentReport {
             state: HealthState::Degraded,
             reason: Reason::ListFails,
             message: "the node cannot be listed".to_owned(),

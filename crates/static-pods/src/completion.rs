@@ -13,7 +13,7 @@ use crate::spec::RestartPolicy;
 
 /// How the pods have finished.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Finished {
+pub enum Completed {
     /// All succeeded.
     Succeeded,
     /// At least one failed.
@@ -22,7 +22,7 @@ pub enum Finished {
 
 /// Why it will never be known how all pods finish.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Unfinished {
+pub enum CannotComplete {
     /// A manifest was refused.
     #[error("{0} was refused, so not all pods can be run")]
     Refused(std::sync::Arc<str>),
@@ -36,16 +36,16 @@ pub enum Unfinished {
 
 /// The pods that can finish, each with its result, once it has finished.
 #[derive(Debug, Default)]
-pub struct Completion(BTreeMap<PodUid, (PodRef, Option<Finished>)>);
+pub struct Completion(BTreeMap<PodUid, (PodRef, Option<Completed>)>);
 
 impl Completion {
     /// Applies the current state of the pods. Returns how they finished, once all of them have.
-    pub fn update(&mut self, pods: &Pods) -> Result<Option<Finished>, Unfinished> {
+    pub fn update(&mut self, pods: &Pods) -> Result<Option<Completed>, CannotComplete> {
         if !pods.is_synced {
             return Ok(None);
         }
         if let Some(file) = pods.refused.first() {
-            return Err(Unfinished::Refused(file.clone()));
+            return Err(CannotComplete::Refused(file.clone()));
         }
         for (uid, spec) in &pods.wanted {
             if spec.restart_policy != RestartPolicy::Always {
@@ -54,24 +54,24 @@ impl Completion {
             }
         }
         if self.0.is_empty() {
-            return Err(Unfinished::NoneCan);
+            return Err(CannotComplete::NoneCan);
         }
         for (uid, (pod, finished)) in &mut self.0 {
             let is_wanted = pods.wanted.contains_key(uid);
             let report = pods.reports.get(uid).filter(|_| is_wanted);
             match report.map(|report| report.phase) {
-                Some(Phase::Succeeded) => *finished = Some(Finished::Succeeded),
-                Some(Phase::Failed) => *finished = Some(Finished::Failed),
+                Some(Phase::Succeeded) => *finished = Some(Completed::Succeeded),
+                Some(Phase::Failed) => *finished = Some(Completed::Failed),
                 _ if finished.is_none() && !is_wanted => {
-                    return Err(Unfinished::Ended(pod.clone()));
+                    return Err(CannotComplete::Ended(pod.clone()));
                 }
                 _ => {}
             }
         }
         let all: Option<Vec<_>> = self.0.values().map(|(_, finished)| *finished).collect();
-        Ok(all.map(|all| match all.contains(&Finished::Failed) {
-            true => Finished::Failed,
-            false => Finished::Succeeded,
+        Ok(all.map(|all| match all.contains(&Completed::Failed) {
+            true => Completed::Failed,
+            false => Completed::Succeeded,
         }))
     }
 }
@@ -132,7 +132,7 @@ mod tests {
         pods.reports.remove(&job.pod.uid);
         assert_eq!(completion.update(&pods), Ok(None));
         set_phase(&mut pods, "other", Phase::Succeeded);
-        assert_eq!(completion.update(&pods), Ok(Some(Finished::Failed)));
+        assert_eq!(completion.update(&pods), Ok(Some(Completed::Failed)));
     }
 
     #[test]
@@ -144,16 +144,16 @@ mod tests {
         pods.wanted.clear();
         assert_eq!(
             completion.update(&pods),
-            Err(Unfinished::Ended(job.pod.clone()))
+            Err(CannotComplete::Ended(job.pod.clone()))
         );
         let mut pods = wanted(std::slice::from_ref(&job));
         pods.refused.insert("job.yaml".into());
-        let refused = Err(Unfinished::Refused("job.yaml".into()));
+        let refused = Err(CannotComplete::Refused("job.yaml".into()));
         assert_eq!(completion.update(&pods), refused);
         let server = wanted(&[spec("server", RestartPolicy::Always)]);
         assert_eq!(
             Completion::default().update(&server),
-            Err(Unfinished::NoneCan)
+            Err(CannotComplete::NoneCan)
         );
     }
 }

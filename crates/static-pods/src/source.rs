@@ -220,7 +220,7 @@ impl Manifests {
             let since = *self.empty_since.get_or_insert_with(|| {
                 let seconds = ALL_MISSING_FOR.as_secs();
                 tracing::warn!(
-                    "there is no manifest: the pods of an earlier run end in {seconds} s, unless a manifest is added before"
+                    "there is no manifest: the pods of an earlier run end in {seconds} s, unless a manifest is added by then"
                 );
                 Instant::now()
             });

@@ -108,7 +108,7 @@ impl Remedies {
     /// Watches the node, and applies the remedy when its conditions hold.
     async fn watch(self, node: Node) -> Infallible {
         let agent = AgentClient::new(&node.agent);
-        let mut culprit = Culprit::default();
+        let mut culprit = SoleCulprit::default();
         loop {
             sleep(STATUS_INTERVAL).await;
             let Ok(status) = agent.status().await else {
@@ -124,7 +124,7 @@ impl Remedies {
             if let Err(error) = self.apply(&node, id).await {
                 tracing::warn!("no remedy for {id}: {error}");
                 // The next attempt is made after another `remedyAfter`.
-                culprit = Culprit::default();
+                culprit = SoleCulprit::default();
             }
         }
     }
@@ -191,11 +191,11 @@ impl Remedies {
 
 /// The id that alone blocks the lists, and when it became the only one.
 #[derive(Debug, Default)]
-struct Culprit {
+struct SoleCulprit {
     alone: Option<(Id, Instant)>,
 }
 
-impl Culprit {
+impl SoleCulprit {
     /// Returns the id once it alone has blocked the lists for at least `after`.
     fn update(&mut self, guard: &GuardStatus, after: Duration, now: Instant) -> Option<&Id> {
         let mut ids = guard.culprits.iter().filter_map(|call| call.id.as_ref());
@@ -213,7 +213,7 @@ impl Culprit {
 
 /// Why no remedy is applied.
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
-enum Lacking {
+enum NoRemedy {
     #[error("the doctor is not certain that it is the cause")]
     Certainty,
     #[error("the doctor does not advise to continue or end a process at once")]
@@ -228,18 +228,18 @@ fn certain_remedy<'a>(
     findings: &'a [Finding],
     id: &Id,
     configured: agent::Remedy,
-) -> Result<&'a Remedy, Lacking> {
+) -> Result<&'a Remedy, NoRemedy> {
     let is_certain = |finding: &&Finding| {
         finding.confidence == Confidence::Certain
             && finding.culprit.id.as_deref() == Some(id.as_str())
     };
     let mut certain = findings.iter().filter(is_certain).peekable();
-    certain.peek().ok_or(Lacking::Certainty)?;
+    certain.peek().ok_or(NoRemedy::Certainty)?;
     let remedy = certain.find_map(|finding| finding.remedy.as_ref());
-    let remedy = remedy.ok_or(Lacking::Advice)?;
+    let remedy = remedy.ok_or(NoRemedy::Advice)?;
     match (remedy, configured) {
         (_, agent::Remedy::None) | (Remedy::EndRunc(_), agent::Remedy::Shim) => {
-            Err(Lacking::Configuration)
+            Err(NoRemedy::Configuration)
         }
         (Remedy::Continue(_), agent::Remedy::Shim) | (_, agent::Remedy::ShimKill) => Ok(remedy),
     }
@@ -291,7 +291,7 @@ mod tests {
     fn only_a_container_that_blocks_the_lists_alone_for_long_enough_gets_a_remedy() {
         let (start, after) = (Instant::now(), Duration::from_secs(120));
         let at = |seconds| start + Duration::from_secs(seconds);
-        let mut culprit = Culprit::default();
+        let mut culprit = SoleCulprit::default();
         assert_eq!(culprit.update(&guarding(&["a"]), after, at(0)), None);
         assert_eq!(culprit.update(&guarding(&["a"]), after, at(119)), None);
         assert!(culprit.update(&guarding(&["a"]), after, at(120)).is_some());
@@ -370,7 +370,7 @@ mod tests {
         diagnose(&facts, |_| true).findings
     }
 
-    fn remedy(findings: &[Finding], configured: agent::Remedy) -> Result<&Remedy, Lacking> {
+    fn remedy(findings: &[Finding], configured: agent::Remedy) -> Result<&Remedy, NoRemedy> {
         certain_remedy(findings, &"c1".into(), configured)
     }
 
@@ -381,7 +381,7 @@ mod tests {
     fn a_runc_that_hangs_is_ended_and_its_shim_is_not() {
         let hangs = findings('S', HANGS, &[]);
         assert_eq!(remedy(&hangs, ShimKill), Ok(&Remedy::EndRunc([8])));
-        let not_configured = Err(Lacking::Configuration);
+        let not_configured = Err(NoRemedy::Configuration);
         assert_eq!(remedy(&hangs, Shim), not_configured);
         // Ending the runc would not thaw the container.
         let frozen = FrozenCgroup {
@@ -390,12 +390,12 @@ mod tests {
             ..FrozenCgroup::default()
         };
         let frozen = findings('S', HANGS, &[frozen]);
-        assert_eq!(remedy(&frozen, ShimKill), Err(Lacking::Advice));
+        assert_eq!(remedy(&frozen, ShimKill), Err(NoRemedy::Advice));
     }
 
     /// Enforces D1.
     #[test]
-    fn what_is_stopped_is_continued_and_not_ended() {
+    fn stopped_processes_are_continued_and_not_ended() {
         for (shim, runc, pids) in [
             ('T', None, vec![7]),
             ('S', Some(('T', 60.0)), vec![8]),
@@ -415,21 +415,21 @@ mod tests {
     fn a_healthy_shim_or_a_doubtful_diagnosis_gets_no_signal() {
         let none = |findings: &[Finding]| remedy(findings, ShimKill).unwrap_err();
         // The runtime itself may be waiting for its disk.
-        assert_eq!(none(&findings('S', None, &[])), Lacking::Certainty);
+        assert_eq!(none(&findings('S', None, &[])), NoRemedy::Certainty);
         // A runc that has just been started is no evidence.
         let young = findings('S', Some(('S', 1.0)), &[]);
-        assert_eq!(none(&young), Lacking::Certainty);
+        assert_eq!(none(&young), NoRemedy::Certainty);
         // A signal does not end a process that waits in the kernel.
         let blocked = findings('S', Some(('D', 60.0)), &[]);
-        assert_eq!(none(&blocked), Lacking::Advice);
-        assert_eq!(none(&[]), Lacking::Certainty);
+        assert_eq!(none(&blocked), NoRemedy::Advice);
+        assert_eq!(none(&[]), NoRemedy::Certainty);
         let mut likely = findings('S', HANGS, &[]);
         let other = certain_remedy(&likely, &"c2".into(), ShimKill);
-        assert_eq!(other, Err(Lacking::Certainty));
+        assert_eq!(other, Err(NoRemedy::Certainty));
         for finding in &mut likely {
             finding.confidence = finding.confidence.min(Confidence::High);
         }
-        assert_eq!(none(&likely), Lacking::Certainty);
+        assert_eq!(none(&likely), NoRemedy::Certainty);
     }
 
     /// This limits remedies to one per hour, even if the agent restarts.

@@ -294,13 +294,16 @@ impl Shown {
         for node in gone {
             self.change(Change::Deleted(node))?;
         }
-        let new = nodes.into_iter().filter(|view| self.is_new(view)).collect();
+        let new = nodes
+            .into_iter()
+            .filter(|view| self.is_new_or_changed(view))
+            .collect();
         self.show(new)
     }
 
     fn change(&mut self, change: Change) -> anyhow::Result<()> {
         match change {
-            Change::Exists(view) if self.is_new(&view) => self.show(vec![*view]),
+            Change::Exists(view) if self.is_new_or_changed(&view) => self.show(vec![*view]),
             Change::Exists(_) => Ok(()),
             Change::Deleted(node) if self.nodes.remove(&node).is_none() => Ok(()),
             Change::Deleted(node) => {
@@ -312,7 +315,7 @@ impl Shown {
 
     /// Whether the node differs from what was shown, apart from its heartbeat and its message, which
     /// contains ages.
-    fn is_new(&self, view: &NodeView) -> bool {
+    fn is_new_or_changed(&self, view: &NodeView) -> bool {
         let Some(shown) = self.nodes.get(&view.node) else {
             return true;
         };

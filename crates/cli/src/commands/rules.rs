@@ -16,11 +16,11 @@ use crate::{Outcome, output};
 #[derive(Args, Debug)]
 pub struct RulesCommand {
     #[command(subcommand)]
-    command: Of,
+    command: RulesSubcommand,
 }
 
 #[derive(Debug, Subcommand)]
-enum Of {
+enum RulesSubcommand {
     /// Check the rules of a folder, and run its samples.
     Check {
         /// A folder with a folder for each cause: page.md, rules.yaml, samples/hit and samples/miss.
@@ -73,7 +73,7 @@ fn valid(rules: usize, samples: usize) -> String {
 }
 
 pub fn run(global: &Global, options: RulesCommand) -> anyhow::Result<Outcome> {
-    let Of::Check { folders } = options.command;
+    let RulesSubcommand::Check { folders } = options.command;
     let checked = install(&folders)?.check(system_clock()());
     let Checked {
         rules,

@@ -13,7 +13,7 @@ use super::disagreements::Disagreeing;
 use super::names::{Named, pod_name};
 use super::observed::Observed;
 use crate::facts::probes::{
-    AgentsWord, Cost, End, Failures, GuardFacts, OtherCalls, Probe, ProbeFacts, WentAway,
+    AgentReport, ConnectionLosses, Cost, End, Failures, GuardFacts, OtherCalls, Probe, ProbeFacts,
 };
 use crate::limits::UNRESPONSIVE_AFTER;
 
@@ -208,7 +208,7 @@ impl Report<'_> {
     }
 
     /// Whether the connection was lost, and during which status calls.
-    fn went_away(&self) -> WentAway {
+    fn went_away(&self) -> ConnectionLosses {
         let status = &self.observed.status;
         let unreachable = self.observed.unreachable();
         let withheld = status.failing.iter().filter(|failing| failing.withheld);
@@ -219,18 +219,18 @@ impl Report<'_> {
         });
         let withheld: Vec<Probe> = withheld.collect();
         if unreachable.is_none() && !withheld.is_empty() {
-            return WentAway::During(withheld);
+            return ConnectionLosses::During(withheld);
         }
         let is_lost = !self.observed.is_complete() && self.observed.has_lost_connection();
         if unreachable.is_none() && !is_lost {
-            return WentAway::Never;
+            return ConnectionLosses::Never;
         }
         let why = unreachable.map_or(CallError::Withheld, |why| {
             bounded_error(CallError::Unavailable(why.clone()))
         });
         let suspects = status.suspects.iter();
         let lost = suspects.map(|it| self.of_one(it.call, &it.id, End::Failed(why.clone()), 0.0));
-        WentAway::EachTime(lost.collect())
+        ConnectionLosses::EachTime(lost.collect())
     }
 }
 
@@ -260,9 +260,9 @@ fn cost(cost: &CallCost) -> Option<Cost> {
     })
 }
 
-fn agents_word(status: &StatusReport) -> AgentsWord {
+fn agents_word(status: &StatusReport) -> AgentReport {
     let health = &status.health;
-    AgentsWord {
+    AgentReport {
         state: health.state,
         reason: health.reason,
         message: bounded_message(&health.message),
@@ -317,7 +317,7 @@ mod tests {
         }
         assert_eq!(facts.cost(Rpc::ContainerStatus).unwrap().alone, Some(0.002));
         assert_eq!(facts.rows.as_ref().unwrap().containers, 1);
-        assert_eq!(facts.went_away, WentAway::Never);
+        assert_eq!(facts.went_away, ConnectionLosses::Never);
         assert!(facts.is_containerd() && facts.agent.is_none());
     }
 
@@ -404,7 +404,7 @@ mod tests {
         observed.status.failing = vec![serde_json::from_value(failing).unwrap()];
         let facts = facts_of(&observed);
         assert!(facts.failures.is_empty());
-        let WentAway::During(calls) = &facts.went_away else {
+        let ConnectionLosses::During(calls) = &facts.went_away else {
             panic!("{:?}", facts.went_away);
         };
         assert_eq!(calls[0].id.as_deref(), Some("c1"));

@@ -10,7 +10,7 @@ use pleg_text::GoDuration;
 use super::NotChecked;
 use crate::evidence::phrases::{duration, name_of_call, not_answered, subject};
 use crate::facts::NodeFacts;
-use crate::facts::probes::{AgentsWord, End, Probe, ProbeFacts};
+use crate::facts::probes::{AgentReport, End, Probe, ProbeFacts};
 use crate::limits::SLOW_CALL_SECONDS;
 
 /// The summary if only these causes were judged, and none of them was found.
@@ -36,7 +36,7 @@ pub(super) fn cannot_judge(not_checked: &[NotChecked], essential: &[Cause]) -> S
 pub(super) fn doubt(probes: &ProbeFacts) -> Option<String> {
     match &probes.agent {
         Some(agent) if agent.is_healthy() => None,
-        Some(AgentsWord { state, message, .. }) => {
+        Some(AgentReport { state, message, .. }) => {
             Some(format!("the agent on this node reports {state}: {message}"))
         }
         None => unseen(probes),

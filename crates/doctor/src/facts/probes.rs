@@ -48,7 +48,7 @@ pub struct ProbeFacts {
     /// were not answered again, or the processes could not be read in time.
     pub undecided: usize,
     /// Whether the connection to the runtime was lost during status calls.
-    pub went_away: WentAway,
+    pub went_away: ConnectionLosses,
     /// The process that listens on the socket.
     pub listener: Fact<u32>,
     /// The running containers, according to the runtime's state directories.
@@ -56,7 +56,7 @@ pub struct ProbeFacts {
     /// The kubelet's own `/healthz`.
     pub kubelet: Fact<KubeletHealth>,
     /// What an agent on the node reports, if the runtime was observed by its engine.
-    pub agent: Option<AgentsWord>,
+    pub agent: Option<AgentReport>,
     /// Why an agent cannot reach the runtime, although the doctor can. Set only in bundles of earlier
     /// versions of pleg, which made calls without an engine.
     pub unreachable_to_agent: Option<String>,
@@ -70,7 +70,7 @@ pub struct ProbeFacts {
 /// Whether the connection to the runtime was lost, and during which status calls.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", tag = "is", content = "calls")]
-pub enum WentAway {
+pub enum ConnectionLosses {
     /// The connection was not lost.
     #[default]
     Never,
@@ -81,7 +81,7 @@ pub enum WentAway {
     EachTime(Vec<Probe>),
 }
 
-impl WentAway {
+impl ConnectionLosses {
     /// The status calls during which the connection was lost.
     pub fn calls(&self) -> &[Probe] {
         match self {
@@ -187,7 +187,7 @@ pub struct GuardFacts {
 /// What an agent on the node reports about itself and the runtime.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct AgentsWord {
+pub struct AgentReport {
     /// The agent's health.
     pub state: HealthState,
     /// Why the agent's health is in that state.
@@ -201,7 +201,7 @@ pub struct AgentsWord {
     pub failure: Option<CallError>,
 }
 
-impl AgentsWord {
+impl AgentReport {
     /// Whether all pods are up to date.
     pub fn is_healthy(&self) -> bool {
         self.state == HealthState::Healthy
@@ -339,7 +339,7 @@ impl ProbeFacts {
     /// only its version is known.
     pub fn is_interrupted(&self) -> bool {
         let is_back = self.outcome(Rpc::Version) == Some(Outcome::Ok);
-        is_back && matches!(self.went_away, WentAway::EachTime(_))
+        is_back && matches!(self.went_away, ConnectionLosses::EachTime(_))
     }
 
     /// The call of that kind for the whole node, if it was made.

@@ -32,13 +32,13 @@ pub struct Termination {
     /// `terminationGracePeriodSeconds`.
     pub grace_period: Duration,
     /// The sidecars and the containers with a `preStop` hook, in the order of the manifest.
-    pub containers: Vec<LastContainer>,
+    pub containers: Vec<ContainerTermination>,
 }
 
 /// What is needed to end a container.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub struct LastContainer {
+pub struct ContainerTermination {
     /// Its name.
     pub name: String,
     /// Whether it is a sidecar, which ends after the other containers.
@@ -59,12 +59,12 @@ impl Default for Termination {
 
 impl From<&PodSpec> for Termination {
     fn from(spec: &PodSpec) -> Self {
-        let last = |container: &ContainerSpec| LastContainer {
+        let last = |container: &ContainerSpec| ContainerTermination {
             name: container.name.clone(),
             is_sidecar: container.role == Role::Sidecar,
             pre_stop: container.pre_stop.clone(),
         };
-        let is_special = |last: &LastContainer| last.is_sidecar || last.pre_stop.is_some();
+        let is_special = |last: &ContainerTermination| last.is_sidecar || last.pre_stop.is_some();
         let containers = spec.containers.iter().map(last);
         Self {
             grace_period: spec.grace_period,
@@ -74,7 +74,7 @@ impl From<&PodSpec> for Termination {
 }
 
 impl Termination {
-    fn of(&self, name: &str) -> Option<&LastContainer> {
+    fn of(&self, name: &str) -> Option<&ContainerTermination> {
         self.containers.iter().find(|last| last.name == name)
     }
 

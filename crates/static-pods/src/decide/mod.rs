@@ -47,7 +47,7 @@ mod why;
 
 use tokio::time::Instant;
 
-pub use ending::{LastContainer, Termination};
+pub use ending::{ContainerTermination, Termination};
 pub(crate) use memory::{MIN_GRACE_PERIOD, Memory};
 pub use phase::Phase;
 pub use report::{ContainerReport, ContainerView, Exit, Report};

@@ -10,7 +10,7 @@ use super::container::needs_restart;
 use super::draft::Draft;
 use super::ending::Termination;
 use super::memory::{Memory, Volumes};
-use super::sandbox::Need;
+use super::sandbox::SandboxNeed;
 use super::sandboxes::KnownSandbox;
 use super::slot::{KnownContainer, Life};
 use super::why::Why;
@@ -47,9 +47,9 @@ impl Memory {
         } else {
             self.ending_since = None;
             match self.sandbox_need(spec) {
-                Need::Nothing(sandbox) => self.plan_containers(spec, sandbox, health, draft),
-                Need::Wait(why) => draft.sandbox_waits(why),
-                Need::Another(why) => self.replace_sandbox(spec, &why, draft),
+                SandboxNeed::Ready(sandbox) => self.plan_containers(spec, sandbox, health, draft),
+                SandboxNeed::Wait(why) => draft.sandbox_waits(why),
+                SandboxNeed::Create(why) => self.replace_sandbox(spec, &why, draft),
             }
         }
         self.collect_garbage(draft);

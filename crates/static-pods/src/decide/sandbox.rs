@@ -22,34 +22,34 @@ use super::why::Why;
 use crate::spec::{Network, PodSpec, Role};
 
 /// Whether the pod needs a sandbox.
-pub(super) enum Need<'a> {
+pub(super) enum SandboxNeed<'a> {
     /// The pod needs no other sandbox than this one, which it has.
-    Nothing(&'a KnownSandbox),
+    Ready(&'a KnownSandbox),
     /// It is not known yet, for this reason.
     Wait(Why),
     /// The pod needs a new sandbox, in which its containers start again.
-    Another(Why),
+    Create(Why),
 }
 
 impl Memory {
-    pub(super) fn sandbox_need(&self, spec: &PodSpec) -> Need<'_> {
+    pub(super) fn sandbox_need(&self, spec: &PodSpec) -> SandboxNeed<'_> {
         let newest = self.sandboxes.newest();
         let mut ready = self.sandboxes.ready();
         match (ready.next(), ready.next(), newest) {
-            (Some(_), Some(_), _) => Need::Another(Why::SecondSandbox),
+            (Some(_), Some(_), _) => SandboxNeed::Create(Why::SecondSandbox),
             (Some(known), None, Some(newest)) if known.id == newest.id => {
                 let wants_address = spec.network != Network::Host;
                 if wants_address && known.ips.is_empty() && known.is_fresh() && self.can_observe() {
-                    Need::Another(Why::SandboxHasNoAddress)
+                    SandboxNeed::Create(Why::SandboxHasNoAddress)
                 } else {
-                    Need::Nothing(known)
+                    SandboxNeed::Ready(known)
                 }
             }
             _ => match self.sandboxes.attempts.creation.wait_reason() {
-                Some(why) => Need::Wait(why),
-                None if !self.can_observe() => Need::Wait(Why::NotSeen),
-                None if newest.is_some() => Need::Another(Why::SandboxNotReady),
-                None => Need::Another(Why::PodAdded),
+                Some(why) => SandboxNeed::Wait(why),
+                None if !self.can_observe() => SandboxNeed::Wait(Why::NotSeen),
+                None if newest.is_some() => SandboxNeed::Create(Why::SandboxNotReady),
+                None => SandboxNeed::Create(Why::PodAdded),
             },
         }
     }

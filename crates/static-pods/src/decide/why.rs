@@ -218,7 +218,7 @@ impl fmt::Display for Why {
                 return write!(f, "the sandbox could not be created: {message}");
             }
             Self::StopError(Failure { message, .. }) => {
-                return write!(f, "it could not be ended: {message}");
+                return write!(f, "it could not be stopped or removed: {message}");
             }
             Self::ContainerCreating => "the container is being created",
             Self::PodInitializing => "waiting for the containers before it",

@@ -137,9 +137,7 @@ pub enum ProblemKind {
     Unreadable(String),
     /// An empty folder is in place of the earlier one, for example because its file system was
     /// unmounted.
-    #[error(
-        "another directory is in its place, which is empty: mount its file system, or put a manifest into it"
-    )]
+    #[error("an empty directory is in its place: mount its file system, or put a manifest into it")]
     Replaced,
     /// All files of the folder disappeared at once, less than 30 s ago.
     #[error(

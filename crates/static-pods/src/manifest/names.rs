@@ -117,6 +117,6 @@ pub(super) fn absolute_path(text: &str) -> Result<(), String> {
 /// Checks that a name is unique in a list.
 pub(super) fn check_unique(known: &mut BTreeSet<String>, name: &str, what: &str, at: &At<'_>) {
     if !name.is_empty() && !known.insert(name.to_owned()) {
-        at.invalid(format!("another {what} has {name:?}"));
+        at.invalid(format!("another {what} already has {name:?}"));
     }
 }

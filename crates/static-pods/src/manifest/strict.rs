@@ -26,14 +26,14 @@ pub(super) fn decode<T: DeserializeOwned>(node: &Node, at: At<'_>) -> Option<T> 
 
 /// Why there is no deserialized value.
 #[derive(Debug)]
-enum Stopped {
+enum NoValue {
     /// A problem that is already reported.
     Reported,
     /// The message of a type that refuses the value. It is yet to be reported with the value's place.
     Because(String),
 }
 
-impl Stopped {
+impl NoValue {
     fn report(self, at: &At<'_>) -> Self {
         if let Self::Because(words) = self {
             at.invalid(words);
@@ -42,7 +42,7 @@ impl Stopped {
     }
 }
 
-impl fmt::Display for Stopped {
+impl fmt::Display for NoValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Reported => f.write_str("reported"),
@@ -51,9 +51,9 @@ impl fmt::Display for Stopped {
     }
 }
 
-impl std::error::Error for Stopped {}
+impl std::error::Error for NoValue {}
 
-impl de::Error for Stopped {
+impl de::Error for NoValue {
     fn custom<T: fmt::Display>(words: T) -> Self {
         Self::Because(words.to_string())
     }
@@ -84,7 +84,7 @@ impl<'n, 'p> Strict<'n, 'p> {
     }
 
     /// The items of a list. A value that is not a list is reported, and has no items.
-    fn items(self) -> SeqDeserializer<impl Iterator<Item = Strict<'n, 'p>>, Stopped> {
+    fn items(self) -> SeqDeserializer<impl Iterator<Item = Strict<'n, 'p>>, NoValue> {
         let items = match &self.node.value {
             Value::List(items) => items.as_slice(),
             _ => {
@@ -104,7 +104,7 @@ impl<'n, 'p> Strict<'n, 'p> {
     fn entries<'de>(
         &self,
         fields: Option<&'static [&'static str]>,
-    ) -> MapDeserializer<'de, vec::IntoIter<(&'n str, Self)>, Stopped> {
+    ) -> MapDeserializer<'de, vec::IntoIter<(&'n str, Self)>, NoValue> {
         let entries = match &self.node.value {
             Value::Map(entries) => entries.as_slice(),
             _ => {
@@ -133,7 +133,7 @@ impl<'n, 'p> Strict<'n, 'p> {
     }
 }
 
-impl<'de> IntoDeserializer<'de, Stopped> for Strict<'_, '_> {
+impl<'de> IntoDeserializer<'de, NoValue> for Strict<'_, '_> {
     type Deserializer = Self;
 
     fn into_deserializer(self) -> Self {
@@ -142,9 +142,9 @@ impl<'de> IntoDeserializer<'de, Stopped> for Strict<'_, '_> {
 }
 
 impl<'de> Deserializer<'de> for Strict<'_, '_> {
-    type Error = Stopped;
+    type Error = NoValue;
 
-    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Stopped> {
+    fn deserialize_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, NoValue> {
         let at = self.at.clone();
         match &self.node.value {
             Value::Null => visitor.visit_unit(),
@@ -159,7 +159,7 @@ impl<'de> Deserializer<'de> for Strict<'_, '_> {
         .map_err(|it| it.report(&at))
     }
 
-    fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Stopped> {
+    fn deserialize_bool<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, NoValue> {
         let Value::Bool(it) = self.node.value else {
             self.wrong_type("true or false");
             return visitor.visit_bool(false);
@@ -167,7 +167,7 @@ impl<'de> Deserializer<'de> for Strict<'_, '_> {
         visitor.visit_bool(it)
     }
 
-    fn deserialize_i32<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Stopped> {
+    fn deserialize_i32<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, NoValue> {
         let it = self.integer().and_then(|it| i32::try_from(it).ok());
         visitor.visit_i32(it.unwrap_or_else(|| {
             self.wrong_type("a whole number of at most 32 bits");
@@ -175,14 +175,14 @@ impl<'de> Deserializer<'de> for Strict<'_, '_> {
         }))
     }
 
-    fn deserialize_i64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Stopped> {
+    fn deserialize_i64<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, NoValue> {
         visitor.visit_i64(self.integer().unwrap_or_else(|| {
             self.wrong_type("a whole number of at most 64 bits");
             0
         }))
     }
 
-    fn deserialize_string<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Stopped> {
+    fn deserialize_string<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, NoValue> {
         let text = match &self.node.value {
             Value::Text(it) => it.as_str(),
             Value::Bool(_) | Value::Signed(_) | Value::Unsigned(_) | Value::Float(_) => {
@@ -196,14 +196,14 @@ impl<'de> Deserializer<'de> for Strict<'_, '_> {
         };
         visitor
             .visit_str(text)
-            .map_err(|it: Stopped| it.report(&self.at))
+            .map_err(|it: NoValue| it.report(&self.at))
     }
 
-    fn deserialize_str<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Stopped> {
+    fn deserialize_str<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, NoValue> {
         self.deserialize_string(visitor)
     }
 
-    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Stopped> {
+    fn deserialize_option<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, NoValue> {
         match self.node.value {
             Value::Null => visitor.visit_none(),
             _ => visitor.visit_some(self),
@@ -214,24 +214,24 @@ impl<'de> Deserializer<'de> for Strict<'_, '_> {
         self,
         name: &'static str,
         visitor: V,
-    ) -> Result<V::Value, Stopped> {
+    ) -> Result<V::Value, NoValue> {
         let is_scalar = !matches!(
             self.node.value,
             Value::Null | Value::Bool(_) | Value::List(_) | Value::Map(_)
         );
         if name == "Quantity" && !is_scalar {
             self.wrong_type("a quantity such as 500m or 64Mi");
-            let stand_in: StrDeserializer<'_, Stopped> = "0".into_deserializer();
+            let stand_in: StrDeserializer<'_, NoValue> = "0".into_deserializer();
             return visitor.visit_newtype_struct(stand_in);
         }
         visitor.visit_newtype_struct(self)
     }
 
-    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Stopped> {
+    fn deserialize_seq<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, NoValue> {
         visitor.visit_seq(self.items())
     }
 
-    fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Stopped> {
+    fn deserialize_map<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, NoValue> {
         visitor.visit_map(self.entries(None))
     }
 
@@ -240,11 +240,11 @@ impl<'de> Deserializer<'de> for Strict<'_, '_> {
         _name: &'static str,
         fields: &'static [&'static str],
         visitor: V,
-    ) -> Result<V::Value, Stopped> {
+    ) -> Result<V::Value, NoValue> {
         visitor.visit_map(self.entries(Some(fields)))
     }
 
-    fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, Stopped> {
+    fn deserialize_ignored_any<V: Visitor<'de>>(self, visitor: V) -> Result<V::Value, NoValue> {
         visitor.visit_unit()
     }
 

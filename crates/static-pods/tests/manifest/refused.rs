@@ -178,7 +178,7 @@ fn invalid_values_of_a_container_are_refused() {
         ),
         (
             "ports:\n- {containerPort: 80, name: web}\n- {containerPort: 81, name: web}",
-            "11: spec.containers[0].ports[1].name: another port has \"web\"",
+            "11: spec.containers[0].ports[1].name: another port already has \"web\"",
         ),
         (
             "ports: [{containerPort: 80, name: \"80\"}]",
@@ -296,7 +296,7 @@ fn invalid_values_of_a_pod_are_refused() {
         ),
         (
             "volumes:\n- name: a\n- name: a",
-            "11: spec.volumes[1].name: another volume has \"a\"",
+            "11: spec.volumes[1].name: another volume already has \"a\"",
         ),
         (
             "volumes:\n- name: a\n  emptyDir: {}\n  hostPath: {path: /a}",
@@ -337,7 +337,7 @@ fn invalid_values_of_a_pod_are_refused() {
         &with_volume,
         &[
             "10: spec.containers[0].volumeMounts[0].subPath: \"../b\" contains ..",
-            "11: spec.containers[0].volumeMounts[1].mountPath: another mount has \"/a\"",
+            "11: spec.containers[0].volumeMounts[1].mountPath: another mount already has \"/a\"",
             "12: spec.containers[0].volumeMounts[2].subPath: \"/d\" is absolute: a path in the \
              volume is expected",
         ],

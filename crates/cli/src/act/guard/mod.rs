@@ -48,7 +48,7 @@ const GUARD_LIMIT: Duration = Duration::from_secs(2);
 #[command(after_help = HELP, args_conflicts_with_subcommands = true)]
 pub struct Guard {
     #[command(subcommand)]
-    other: Option<Other>,
+    other: Option<GuardSubcommand>,
     #[command(flatten)]
     options: Options,
 }
@@ -84,7 +84,7 @@ impl Options {
 
 /// The subcommands.
 #[derive(Debug, Subcommand)]
-enum Other {
+enum GuardSubcommand {
     /// Write and start systemd units that run a guard, and print what to change in the kubelet.
     Install(Install),
     /// Stop and remove these units, and print what to change back.
@@ -131,9 +131,9 @@ impl From<Mode> for guard_api::Mode {
 
 pub async fn run(global: &Global, guard: Guard) -> anyhow::Result<Outcome> {
     match guard.other {
-        Some(Other::Mode { mode, listen }) => switch(global, mode, listen.as_ref()).await,
-        Some(Other::Install(install)) => install::install(global, install).await,
-        Some(Other::Uninstall(uninstall)) => install::uninstall(global, &uninstall),
+        Some(GuardSubcommand::Mode { mode, listen }) => switch(global, mode, listen.as_ref()).await,
+        Some(GuardSubcommand::Install(install)) => install::install(global, install).await,
+        Some(GuardSubcommand::Uninstall(uninstall)) => install::uninstall(global, &uninstall),
         None => become_guard(global, &guard.options).await,
     }
 }

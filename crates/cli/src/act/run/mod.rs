@@ -7,7 +7,7 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use ::static_pods::completion::{Completion, Finished};
+use ::static_pods::completion::{Completed, Completion};
 use ::static_pods::logs::{LogFolders, POD_LOGS};
 use ::static_pods::pods::Pods;
 use ::static_pods::volumes::DEFAULT_ROOT;
@@ -188,8 +188,8 @@ async fn finished(mut pods: watch::Receiver<Pods>) -> anyhow::Result<Outcome> {
     loop {
         let finished = completion.update(&pods.borrow_and_update())?;
         match finished {
-            Some(Finished::Succeeded) => return Ok(Outcome::Done),
-            Some(Finished::Failed) => return Ok(Outcome::Problem),
+            Some(Completed::Succeeded) => return Ok(Outcome::Done),
+            Some(Completed::Failed) => return Ok(Outcome::Problem),
             None => pods.changed().await?,
         }
     }

@@ -6,7 +6,7 @@ use pleg::runtime::Rpc;
 use super::finding;
 use crate::evidence::phrases::{name_of_call, not_answered, subject};
 use crate::facts::NodeFacts;
-use crate::facts::probes::{Failures, MAX_SINGLED_OUT, Probe, WentAway};
+use crate::facts::probes::{ConnectionLosses, Failures, MAX_SINGLED_OUT, Probe};
 
 /// A finding for each kind of call that fails. The failure is a fact; that the runtime is at
 /// fault is a suspicion.
@@ -14,9 +14,9 @@ pub(super) fn statuses(facts: &NodeFacts, runtime: &str) -> Vec<Finding> {
     let of_ids = facts.probes.failures.iter();
     let of_ids = of_ids.filter_map(|failures| of_kind(facts, runtime, failures));
     let lost = match &facts.probes.went_away {
-        WentAway::During(calls) => &calls[..],
+        ConnectionLosses::During(calls) => &calls[..],
         // If the connection was lost each time, any of these calls may be the reason.
-        WentAway::Never | WentAway::EachTime(_) => &[],
+        ConnectionLosses::Never | ConnectionLosses::EachTime(_) => &[],
     };
     let fatal = lost.iter().map(|probe| fatal(facts, runtime, probe));
     fatal

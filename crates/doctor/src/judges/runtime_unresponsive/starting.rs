@@ -17,7 +17,7 @@ use crate::facts::host::Process;
 use crate::limits::STARTS_WITHIN_SECONDS;
 
 /// What containerd 2.3 does with stopped shims while it starts.
-const GIVES_UP: &str = " at once: a containerd that starts waits for five seconds for each of them, and then gives up \
+const RESUME_AT_ONCE: &str = " at once: a containerd that starts waits for five seconds for each of them, and then gives up \
                         its containers (exit code 255)";
 
 /// A finding about the daemon of this socket, if it runs but does not listen yet.
@@ -42,7 +42,7 @@ pub(super) fn starting(facts: &NodeFacts, why: NoConnection) -> Option<Finding> 
         _ if let [shim, others @ ..] = &stopped[..] => {
             finding.culprit = culprit::of_process(shim.process);
             finding.culprit.pod = shim.pod.cloned();
-            resume_all(&mut finding, &stopped, GIVES_UP);
+            resume_all(&mut finding, &stopped, RESUME_AT_ONCE);
             match others.len() {
                 0 => format!("; {} is stopped", shim.named()),
                 _ => format!("; {} shims are stopped", stopped.len()),

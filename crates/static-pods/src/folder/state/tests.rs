@@ -183,7 +183,7 @@ fn a_folder_that_does_not_exist_yet_is_not_synced() {
     );
 }
 
-const REPLACED: &str = "/manifests: another directory is in its place, which is empty: \
+const REPLACED: &str = "/manifests: an empty directory is in its place: \
      mount its file system, or put a manifest into it\n/manifests: all pods are kept";
 
 const ALL_MISSING: &str = "/manifests: all manifests disappeared at once: their pods end in \

@@ -155,10 +155,11 @@ impl<R: Runtime> OnHost<R> {
             pod_ip: ip,
             mounts: &mounts,
         };
-        let its = ContainerConfig::new(start, &self.host);
+        let container_config = ContainerConfig::new(start, &self.host);
         with_timeout(
             CALL_TIMEOUT,
-            self.client.create_container(sandbox, &its, config),
+            self.client
+                .create_container(sandbox, &container_config, config),
         )
         .await
     }

@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   Passing --a list is overdue--> Guarding --a complete list is answered in time--> Passing
-//!                                     \--guarded for too long--> LimitReached, until one is
+//!                                     \--guarded for too long--> LimitReached, which ends in the same way
 //! ```
 //!
 //! A fault with short interruptions is one fault: its limit does not start again.

@@ -85,7 +85,8 @@ impl Guard {
         lists.filter_map(|lists| lists.state.guarding_since()).min()
     }
 
-    /// Whether calls are outstanding and none has been answered for longer than the runtime may be slow.
+    /// Whether calls are outstanding, and none has been answered for so long that the ledger considers
+    /// the runtime unresponsive.
     fn is_unresponsive(&self, now: Instant) -> bool {
         let ledger = &self.prober.ledger;
         let lists = self.lists.iter().filter_map(Lists::oldest);

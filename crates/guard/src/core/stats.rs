@@ -72,7 +72,7 @@ struct List {
 #[derive(Clone, Debug)]
 struct Waiting {
     call: Call,
-    /// When the call counts as requested: earlier than it was if an earlier list is overdue.
+    /// When the call counts as requested: earlier than it was, if it counts as overdue at once.
     requested: Instant,
     /// The list that was passed on for this caller.
     list: Option<RuntimeCallId>,
@@ -203,7 +203,7 @@ impl Guard {
             self.stats.lists.insert(runtime_call, list);
             runtime_call
         });
-        // If an earlier list is overdue, treat this one as overdue too.
+        // If an equal list is overdue, or the last one was slow, treat this one as overdue at once.
         let waited = if is_overdue { overdue } else { Duration::ZERO };
         self.stats.waiting.push(Waiting {
             call,

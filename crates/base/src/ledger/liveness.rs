@@ -41,7 +41,7 @@ impl Ledger {
         slow >= STUCK_AFTER_LATER_ANSWERS && slow * 2 > pods.len()
     }
 
-    /// Since when the runtime has answered nothing although a call is outstanding. `None` if no
+    /// The time since which the runtime has answered nothing although a call is outstanding. `None` if no
     /// outstanding call shows this: each one is stuck, or a call that was sent later has been answered.
     pub fn unresponsive_since(&self) -> Option<Instant> {
         let waiting = self.sent().filter(|(_, entry, _)| {

@@ -102,7 +102,7 @@ impl Ledger {
         entry.is_some_and(|entry| entry.stuck.is_some())
     }
 
-    /// Since when this call is known to be stuck while later calls of its kind are answered. `None`
+    /// When this call became known as stuck while later calls of its kind are answered. `None`
     /// also if it is not overdue by what is usual now: the whole runtime may have become slow
     /// meanwhile. After a stall of the whole runtime its oldest calls may be answered last, so a
     /// caller should wait a little before it relies on this.

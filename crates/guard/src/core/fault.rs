@@ -66,7 +66,7 @@ impl State {
         }
     }
 
-    /// Since when lists are answered from the rows, if they are.
+    /// When the guard last began to answer lists from the rows, if it still does.
     pub(super) fn guarding_since(&self) -> Option<Instant> {
         match self {
             Self::Guarding { begun, .. } => Some(*begun),

@@ -79,7 +79,7 @@ impl Guard {
         Some((label("io.kubernetes.container.name"), pod))
     }
 
-    /// Since when lists of at least one kind are answered from the rows, if they are.
+    /// When the guard began to answer lists of at least one kind from the rows, if it still does.
     pub(super) fn guarding_since(&self) -> Option<Instant> {
         let lists = self.lists.iter();
         lists.filter_map(|lists| lists.state.guarding_since()).min()

@@ -66,7 +66,7 @@ pub struct Alphabet {
 }
 
 impl Alphabet {
-    /// The steps that are tried after these, of which `left` may still be taken.
+    /// The steps that are tried after these. At most `left` more steps may be taken.
     pub fn next(&self, world: &World, path: &[Step], left: usize) -> Vec<Step> {
         let mut steps = self.enabled(world);
         steps.retain(|step| {

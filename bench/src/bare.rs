@@ -1,4 +1,4 @@
-//! Both lists over a bare socket: of HTTP/2, only the lengths of frames are read.
+//! Requests both lists over a bare socket: of HTTP/2, only the headers of frames are read.
 //!
 //! This is not a complete client: it ignores the contents of answers, and their errors. It shows the
 //! cost of a relist without everything that can be left out.
@@ -24,7 +24,7 @@ const END_STREAM: u8 = 1;
 const END_HEADERS: u8 = 4;
 const ACK: u8 = 1;
 
-/// A complete answer fits, so that the runtime never waits for this client.
+/// The HTTP/2 window. A complete answer fits, so that the runtime never waits for this client.
 const WINDOW: u32 = 1 << 20;
 
 pub struct Node {
@@ -59,7 +59,7 @@ impl Node {
                 self.stream,
                 &headers(call),
             );
-            // A gRPC message of no length: an empty request.
+            // A gRPC message of length zero: an empty request.
             frame(&mut requests, DATA, END_STREAM, self.stream, &[0; 5]);
             self.stream += 2;
         }
@@ -127,7 +127,7 @@ fn headers(call: Rpc) -> Vec<u8> {
     block
 }
 
-/// A text of less than 127 bytes.
+/// Appends a text of fewer than 127 bytes.
 fn text(block: &mut Vec<u8>, text: &str) {
     block.push(text.len() as u8);
     block.extend(text.as_bytes());

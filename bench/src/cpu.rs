@@ -39,7 +39,7 @@ pub fn nanos<T>(effort: Effort, mut work: impl FnMut() -> T) -> f64 {
         }
         (used() - before).as_nanos() as f64 / f64::from(count)
     };
-    // Determine how many fill the time of a batch. This also warms the caches.
+    // Determine how many calls of `work` fill the time of a batch. This also warms the caches.
     let warm = Instant::now();
     let mut count = 0_u32;
     while warm.elapsed() < effort.batch {

@@ -1,4 +1,4 @@
-//! What the guard costs a call that passes.
+//! What the guard adds to a call that it passes on, and what a list from its records costs.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -84,8 +84,8 @@ impl Drop for Guarded {
     }
 }
 
-/// Lists that the runtime does not answer: on a usual node, from request to answer; with ten thousand
-/// containers, the time to build a list from the records.
+/// Measures lists that the runtime does not answer: on a usual node, the time from request to answer;
+/// with ten thousand containers, the time to build a list from the records.
 async fn measure_records(table: &mut Table) -> anyhow::Result<()> {
     let guarded = Guarded::start(110)?;
     let mut direct = Vec::new();
@@ -139,7 +139,7 @@ impl Records {
         };
         records.step(Input::Time, true);
         records.call_list();
-        // Until the list is overdue, and the status of each id was requested.
+        // Wait until the list is overdue and the status of each id has been requested.
         for _ in 0..5000 {
             records.now += Duration::from_millis(1);
             records.step(Input::Time, false);
@@ -159,7 +159,7 @@ impl Records {
         self.step(called, false)
     }
 
-    /// Nanoseconds of the step in which a list is answered.
+    /// How many nanoseconds the step takes in which a list is answered.
     fn list(&mut self) -> f64 {
         self.call_list();
         loop {
@@ -171,8 +171,8 @@ impl Records {
         }
     }
 
-    /// One step of the core, and all steps that follow from it. Returns whether the core has answered.
-    /// With `can_list` the runtime answers lists of containers.
+    /// Performs one step of the core, and all steps that follow from it. Returns whether the core has
+    /// answered. With `can_list` the runtime answers lists of containers.
     fn step(&mut self, input: Input, can_list: bool) -> bool {
         let mut is_answered = false;
         let mut actions = VecDeque::from(self.core.step(input, self.now));
@@ -251,7 +251,7 @@ fn row(number: usize) -> v1::Container {
     }
 }
 
-/// Calls that the guard passes, and their CPU time in the guard's thread.
+/// Measures calls that the guard passes on, and their CPU time in the guard's thread.
 async fn measure_passed(effort: Effort, table: &mut Table) -> anyhow::Result<()> {
     let guarded = Guarded::start(110)?;
     let Guarded {
@@ -284,7 +284,7 @@ async fn measure_passed(effort: Effort, table: &mut Table) -> anyhow::Result<()>
     Ok(())
 }
 
-/// Adds a row for p50, and one for p99.
+/// Adds one row for p50, and one for p99.
 fn add_percentiles(table: &mut Table, name: &str, direct: &mut [f64], through: &mut [f64]) {
     for percent in [50, 99] {
         let (direct, through) = (percentile(direct, percent), percentile(through, percent));

@@ -3,7 +3,7 @@
 //! Four clients request the same two lists in turns, each over its own socket:
 //!
 //! ```text
-//!   bare socket      reads only the lengths of HTTP/2 frames: the cost of the kernel
+//!   bare socket      reads only the headers of HTTP/2 frames: the cost of the kernel
 //!   gRPC, no decode  cri::Client::list, discarding every item: the cost of the transport
 //!   tonic and prost  both libraries used as usual: every row becomes a message
 //!   pleg             Pleg::start: rows are read in place and compared, and health is reviewed
@@ -30,10 +30,10 @@ use crate::{Effort, bare, latency, memory, watched};
 
 pub const TITLE: &str = "Idle relist, 100 pods x 2 containers, containerd 1.7";
 
-/// The kubelet's period, so the cost on a node.
+/// The kubelet's period: shows the cost on a real node.
 const PERIOD: Duration = Duration::from_secs(1);
 
-/// A relist begins as soon as the last one has ended.
+/// The period with which a relist begins as soon as the last one has ended.
 const BACK_TO_BACK: Duration = Duration::from_nanos(1);
 
 /// Starts a node and returns its tables. Adds a row to `latencies`.
@@ -61,7 +61,7 @@ pub async fn measure(
     let slow = compare(PERIOD, effort.slow_relists, effort.rounds).await?;
     let rounds = effort.rounds * 3;
     let fast = compare(BACK_TO_BACK, effort.fast_relists, rounds).await?;
-    // This restarts containers, so it follows what measures the unchanged node.
+    // This restarts containers, so it follows the measurements of the unchanged node.
     latency::measure_containerd(&endpoint, effort.restarts, progress, latencies).await?;
     let watched = watched::measure(&testbed, effort, progress).await?;
     Ok(vec![cpu_table(&slow, &fast), memory_table(peak), watched])
@@ -130,7 +130,7 @@ impl ListClient {
         }
     }
 
-    /// Makes this many relists. Returns the nanoseconds of CPU time of each.
+    /// Makes this many relists. Returns the mean CPU time of one, in nanoseconds.
     async fn relist(
         self,
         endpoint: &Endpoint,
@@ -150,7 +150,8 @@ impl ListClient {
     }
 }
 
-/// Measures the clients in turns. Returns the median of the rounds of each, in the order of `ALL`.
+/// Measures the clients in turns. Returns the median of each client's rounds, in the order of
+/// `ALL`.
 async fn compare(
     endpoint: &Endpoint,
     period: Duration,

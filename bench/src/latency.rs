@@ -65,7 +65,7 @@ impl Observer for Listener {
 }
 
 impl Listener {
-    /// Forgets everything until now.
+    /// Forgets everything that was recorded so far.
     fn begin(&self) {
         self.take();
     }

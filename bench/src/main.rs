@@ -1,4 +1,4 @@
-//! What pleg costs.
+//! Measures what pleg costs.
 //!
 //! ```text
 //!   arguments --> idle, latency, watched (a real containerd) --\
@@ -10,7 +10,7 @@
 //! ```
 //!
 //! Timings vary between machines and between runs. So each figure is shown next to a reference figure
-//! of the same process and minute, and the ratio of the two is what to compare.
+//! that the same process measured in the same minute, and the ratio of the two is what to compare.
 
 // Progress and errors go to standard error.
 #![allow(clippy::print_stderr)]
@@ -78,13 +78,13 @@ struct Effort {
     slow_relists: u32,
     /// Relists in one turn, back to back.
     fast_relists: u32,
-    /// The number of batches of which the median is taken.
+    /// The number of batches whose median is taken.
     batches: usize,
     /// How long one batch takes.
     batch: Duration,
-    /// Restarts of containers, and exits of static pods, that are measured.
+    /// How many restarts of containers, and how many exits of static pods, are measured.
     restarts: usize,
-    /// How long a quiet node is listed every second.
+    /// How long a quiet node is observed while it is listed every second.
     idle_lists: Duration,
     /// How long a quiet node is observed while everything is watched.
     idle_watched: Duration,
@@ -134,7 +134,8 @@ fn main() -> ExitCode {
     }
 }
 
-/// Ctrl-C ends it in an orderly way: a containerd with a hundred pods must not stay behind.
+/// Runs the benchmark. Ctrl-C ends it in an orderly way: a containerd with a hundred pods must not be
+/// left behind.
 async fn run_or_be_interrupted(arguments: &Arguments) -> anyhow::Result<bool> {
     tokio::select! {
         done = run(arguments) => done,
@@ -145,7 +146,7 @@ async fn run_or_be_interrupted(arguments: &Arguments) -> anyhow::Result<bool> {
     }
 }
 
-/// Whether everything was measured.
+/// Measures what is requested, and prints it. Returns whether everything was measured.
 async fn run(arguments: &Arguments) -> anyhow::Result<bool> {
     if let Some(Section::Memory { endpoint, seconds }) = &arguments.section {
         print(memory::measure_own(endpoint, *seconds).await?)?;

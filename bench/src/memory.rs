@@ -34,7 +34,7 @@ pub async fn measure_own(endpoint: &Endpoint, seconds: u64) -> anyhow::Result<u6
     let _ = timeout(Duration::from_secs(seconds), watch).await;
     let status = pleg.status().await?;
     ensure!(status.pods > 0, "the child observed no pods");
-    // Until the last records of the subscription are freed.
+    // Wait until the last records of the subscription are freed.
     sleep(period).await;
     peak()
 }

@@ -22,7 +22,7 @@ use crate::table::{Table, ratio, time};
 pub async fn measure(effort: Effort, progress: &Progress) -> anyhow::Result<Vec<Table>> {
     progress.show("diff");
     let diff = diffs(effort);
-    // Ctrl-C is handled only here.
+    // Ctrl-C is handled only where this task yields.
     yield_now().await;
     progress.show("snapshots and records");
     let pods = pods(effort);
@@ -100,7 +100,7 @@ fn pods(effort: Effort) -> Table {
     )
 }
 
-/// A node on which every pod changes at every relist.
+/// Measures the records of a node on which every pod changes at every relist.
 fn records(effort: Effort) -> f64 {
     let node = Node::new(110, 2);
     let changed = node.with_change_in(110);

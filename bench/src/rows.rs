@@ -30,8 +30,8 @@ impl Node {
         }
     }
 
-    /// The containers after the first one in each of this many pods has died. The other rows are
-    /// shared, like unchanged rows of two lists.
+    /// The list of containers once the first container in each of this many pods has died. The
+    /// other rows are shared, like unchanged rows of two lists.
     pub fn with_change_in(&self, pods: usize) -> Vec<Arc<ListedContainer>> {
         let mut containers = self.containers.clone();
         for row in containers

@@ -21,7 +21,7 @@ use crate::node;
 use crate::rows::Node;
 use crate::table::{Table, ratio, time};
 
-/// One pod of this many changes.
+/// One in this many pods changes.
 const PODS_PER_CHANGE: usize = 100;
 
 pub async fn measure(effort: Effort, progress: &Progress) -> anyhow::Result<Table> {
@@ -111,7 +111,7 @@ impl Observer for Ended {
 /// A runtime whose answers are in memory.
 struct Memory {
     sandboxes: Arc<[Arc<ListedSandbox>]>,
-    /// The lists before and after the changes. They are returned in turns.
+    /// The lists before and after the changes. They are returned alternately.
     containers: [Arc<[Arc<ListedContainer>]>; 2],
     changing: bool,
     changed: AtomicBool,

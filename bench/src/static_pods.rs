@@ -30,7 +30,7 @@ use crate::table::{Table, ratio, time};
 
 const PODS: usize = 100;
 
-/// The label of pods of `pleg run`.
+/// The label of the pods that `pleg run` starts.
 const LABEL: (&str, &str) = ("pleg.dev/owner", "pleg-run");
 
 /// How long to wait for a line of `pleg run`.
@@ -249,7 +249,8 @@ fn start_table(serial: Duration, started: Duration, [start, adoption]: [u64; 2])
     table
 }
 
-/// Kills containers that have never crashed, one after the other, each with SIGKILL.
+/// Kills containers that have never crashed, one after the other, each with SIGKILL. Measures the time
+/// until each is replaced.
 async fn measure_exits(
     effort: Effort,
     driver: &Driver,

@@ -17,10 +17,10 @@ use crate::cpu::{Progress, used};
 use crate::table::{Table, ratio, time};
 use crate::{Effort, node};
 
-/// Within this time everything is watched, and the period of lists is the longest.
+/// How long it may take until everything is watched and the period of lists is at its longest.
 const WAIT_LIMIT: Duration = Duration::from_secs(10);
 
-/// Every container has a pidfd, as with `pleg watch` by default.
+/// Enough for a pidfd for every container, as with `pleg watch` by default.
 const MAX_PIDFDS: usize = 512;
 
 /// CPU time, in nanoseconds per second.
@@ -107,7 +107,7 @@ fn start(endpoint: &Endpoint, mode: Mode) -> Pleg {
     Pleg::start(runtime, config, environment)
 }
 
-/// Waits until the period of lists is the longest, and returns it.
+/// Waits until the period of lists is at its longest, and returns it.
 async fn settle(pleg: &Pleg) -> anyhow::Result<f64> {
     let ceiling = Config::default().relist_ceiling.as_secs_f64();
     let begun = Instant::now();

@@ -10,7 +10,7 @@ use crate::id::{Id, PodRef};
 /// What a call is about, with names for display.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct About {
-    /// Which RPC.
+    /// The RPC.
     pub call: Rpc,
     /// The container or sandbox; `None` for a call for the whole node.
     pub id: Option<Id>,
@@ -35,8 +35,8 @@ impl About {
 /// An outstanding call.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OutstandingCall {
-    /// What it is about.
+    /// What the call is about.
     pub about: About,
-    /// When it was sent.
+    /// When the call was sent.
     pub since: Instant,
 }

@@ -60,12 +60,12 @@ macro_rules! name_type {
 }
 
 name_type! {
-    /// A pod's UID as Kubernetes gave it.
+    /// A pod's UID, as Kubernetes assigned it.
     PodUid
 }
 
 name_type! {
-    /// The runtime's id of a container or sandbox: they share one namespace.
+    /// The runtime's id of a container or sandbox. Containers and sandboxes share one namespace.
     Id
 }
 

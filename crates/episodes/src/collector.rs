@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::{Episode, What};
 
-/// The maximum number of episodes, of 1 kB each; the others are counted.
+/// The maximum number of episodes that are kept, of about 1 kB each. Further ones are only counted.
 const MAX_EPISODES: usize = 10_000;
 
 /// Episodes of one subject with a shorter gap are one episode. A kubelet repeats most of its
@@ -18,8 +18,8 @@ const REPEATED_WITHIN: Duration = Duration::from_secs(60);
 pub struct Collector {
     all: Vec<Episode>,
     /// The last episode of each subject, by the hash of its title and its object. Keys with the names
-    /// themselves would take a third of the memory; two of so few subjects practically never have the
-    /// same hash.
+    /// themselves would take a third of the memory. Among this few subjects, two practically never
+    /// have the same hash.
     last: HashMap<u64, usize>,
     hashes: RandomState,
     dropped: u64,
@@ -27,7 +27,7 @@ pub struct Collector {
 
 impl Collector {
     /// Adds an episode. It is merged with the last one of the same subject if it began soon after
-    /// that one had ended. Events of one moment are not merged.
+    /// that one had ended. Episodes of the kind [`What::Event`] are not merged.
     pub fn add(&mut self, episode: Episode) {
         let is_event = matches!(episode.what, What::Event { .. });
         let subject = self

@@ -29,7 +29,7 @@ pub struct Episode {
     pub reason: String,
     /// The number of lines or records that were merged.
     pub count: u64,
-    /// The line or record that shows it.
+    /// The first line or record that shows it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<Source>,
 }

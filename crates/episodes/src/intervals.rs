@@ -1,5 +1,5 @@
-//! Episodes in the form in which OpenShift's end-to-end tests keep theirs, so that its viewers open
-//! them: `openshift/origin`, `pkg/monitor/monitorapi` (read in November 2026).
+//! Episodes in the form in which OpenShift's end-to-end tests save theirs, so that OpenShift's
+//! viewers can open them: `openshift/origin`, `pkg/monitor/monitorapi` (read in November 2026).
 //!
 //! ```text
 //!   {"items": [{"level", "display", "source", "locator": {"type", "keys"},

@@ -37,15 +37,15 @@ pub enum What {
     RuntimeUnreachable,
     /// The runtime was unresponsive.
     RuntimeSilent,
-    /// The runtime has started.
+    /// The runtime started.
     RuntimeStarted,
-    /// The kubelet has started.
+    /// The kubelet started.
     KubeletStarted,
     /// The guard answered lists in the runtime's place.
     Guarding,
     /// Something happened to a container or sandbox.
     Event {
-        /// The kubelet's name of the event, such as `ContainerDied`.
+        /// The kubelet's name for the event, such as `ContainerDied`.
         event: String,
         /// What reported it: `relist`, `sweep`, `stream` or `kernel`.
         source: String,
@@ -77,9 +77,9 @@ pub enum What {
 pub enum Level {
     /// For information.
     Info,
-    /// A part of the node is a victim of it, or all of it may become one.
+    /// A part of the node is affected, or the whole node may become affected.
     Warning,
-    /// The whole node is a victim of it.
+    /// The whole node is affected.
     Error,
 }
 

@@ -18,10 +18,11 @@ use tokio::time::timeout;
 
 use crate::{Mode, SERVICE, SetModeRequest, SetModeResponse, Status, StatusRequest, method};
 
-/// The longest answer that is read. A status has a few kilobytes.
+/// The longest answer that is read. A status is a few kilobytes long.
 const MAX_ANSWER_BYTES: usize = 8 << 20;
 
-/// The gRPC code with which a server refuses an unknown method, as a runtime does here.
+/// The gRPC code with which a server refuses an unknown method. A runtime refuses the guard's methods with
+/// it.
 const UNIMPLEMENTED: i32 = 12;
 
 /// A client of the guard on one socket. It connects for each call.
@@ -33,27 +34,27 @@ pub struct Client {
 /// Why a guard did not answer.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
-    /// The socket cannot be opened.
+    /// No connection to the socket can be made.
     #[error("cannot connect to {}", socket.display())]
     Unreachable {
         /// The socket.
         socket: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         error: io::Error,
     },
-    /// The process that listens there is run neither by root nor by the user of this process.
+    /// The process that listens on the socket is run neither by root nor by the user of this process.
     #[error("user {user} listens on {}, and not root", socket.display())]
     Untrusted {
         /// The socket.
         socket: PathBuf,
-        /// The user that runs it.
+        /// The user that runs that process.
         user: u32,
     },
     /// There was no answer within the deadline.
     #[error("the guard on {} does not respond", .0.display())]
     Silent(PathBuf),
-    /// A server that is not a guard listens there.
+    /// A server that is not a guard listens on the socket.
     #[error("no guard serves {}", .0.display())]
     NotAGuard(PathBuf),
     /// The guard answered with an error.
@@ -69,7 +70,7 @@ pub enum Error {
     Broken {
         /// The socket.
         socket: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         error: Box<dyn std::error::Error + Send + Sync>,
     },

@@ -1,4 +1,5 @@
-//! The service `pleg.guard.v1.Guard`, which a guard offers on its socket beside CRI, and a client of it.
+//! The service `pleg.guard.v1.Guard`, which a guard offers on its socket in addition to CRI, and a
+//! client of it.
 //!
 //! ```text
 //!   agent, `pleg guard mode` --Client--> /run/pleg/cri.sock --path--> the guard itself

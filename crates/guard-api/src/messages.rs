@@ -1,4 +1,4 @@
-//! The messages of `proto/guard.proto`, which documents their fields. A test compares both.
+//! The messages of `proto/guard.proto`, which documents their fields. A test compares the two.
 
 use std::collections::BTreeMap;
 
@@ -148,7 +148,7 @@ pub struct SetModeRequest {
     pub mode: i32,
 }
 
-/// The mode is set.
+/// The answer to [`SetModeRequest`]: the mode is set.
 #[derive(Clone, PartialEq, prost::Message)]
 pub struct SetModeResponse {}
 

@@ -1,5 +1,5 @@
-//! A proxy that decides nothing: HTTP/2 in, HTTP/2 out, on one thread. What it costs is the floor of
-//! what a guard can cost. `bare-proxy RUNTIME_SOCKET LISTEN_SOCKET`
+//! A proxy that decides nothing: HTTP/2 in, HTTP/2 out, on one thread. Its cost is a lower bound for
+//! that of a guard. `bare-proxy RUNTIME_SOCKET LISTEN_SOCKET`
 
 use std::error::Error;
 use std::path::PathBuf;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::sync::{oneshot, watch};
 use tokio::time::timeout;
 
-/// A running guard. It ends when the last clone is dropped, or stopped.
+/// A running guard. It ends when the last clone is dropped or stopped.
 #[derive(Clone, Debug)]
 pub struct Handle {
     pub(crate) beats: Arc<AtomicU64>,
@@ -23,7 +23,8 @@ impl Handle {
         self.beats.load(Ordering::Relaxed)
     }
 
-    /// Stops the guard, which saves its state. Waits for that no longer than `within`.
+    /// Stops the guard, if this is the last clone. The guard then saves its state. Waits for its
+    /// end, at most for `within`.
     pub async fn stop(self, within: Duration) {
         let running = self.running.clone();
         drop(self);

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::process::Command;
 
-/// The crates of this workspace and of others that are compiled into the program.
+/// The crates, of this workspace and of others, that are compiled into the program.
 const ALLOWED: &str = "
     pleg-base pleg-cri pleg-guard pleg-guard-api pleg-text
     atomic-waker bitflags bytes equivalent errno flate2 fnv futures-channel futures-core

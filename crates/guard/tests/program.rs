@@ -192,7 +192,7 @@ async fn a_runtime_that_answers_no_http2_is_an_error_that_says_so() {
         std::thread::spawn(move || {
             for stream in runtime.incoming() {
                 let mut stream = stream.unwrap();
-                // The guard may have gone; then so has the test.
+                // The guard may have ended; then the test has ended too.
                 let _ = stream.write_all(bytes);
                 let _ = std::io::copy(&mut stream, &mut std::io::sink());
             }

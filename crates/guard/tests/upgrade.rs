@@ -45,7 +45,7 @@ fn start(folder: &Path, held: &UnixListener) -> Child {
         .args(["-c", script, "sh", env!("CARGO_BIN_EXE_pleg-guard"), "-r"])
         .arg(folder.join("runtime.sock"))
         .arg("--listen")
-        // As `/var/run` is `/run`.
+        // Another path to the same socket, like `/var/run` for `/run`.
         .arg(folder.join("same/cri.sock"))
         .env("PLEG_STATE_DIR", folder)
         .stdin(Stdio::from(OwnedFd::from(held.try_clone().unwrap())))

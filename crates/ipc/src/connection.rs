@@ -22,7 +22,7 @@ pub enum Failure {
     Rejected {
         /// The name of the error.
         error: String,
-        /// Its message.
+        /// The message of the error.
         message: String,
     },
     /// The server did not answer within this time.

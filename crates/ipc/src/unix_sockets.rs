@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 /// How many sockets are read: more than a node has.
 const MAX_SOCKETS: usize = 50_000;
-/// How many waiting connections of one socket are read: more than its backlog.
+/// How many waiting connections of one socket are read: more than a usual backlog.
 const MAX_PENDING: usize = 4096;
 /// How long the whole query may take.
 const QUERY_TIMEOUT: Duration = Duration::from_secs(2);
@@ -45,16 +45,16 @@ pub struct SocketRow {
     pub inode: u32,
     /// Whether it accepts connections.
     pub listens: bool,
-    /// The path to which it, or the socket that accepted it, is bound.
+    /// The path to which it is bound. If it was accepted, the path of the listening socket.
     pub path: Option<String>,
     /// The inode of the socket at the other end.
     pub peer: Option<u32>,
-    /// The inodes of the connections that wait to be accepted, if it listens.
+    /// If it listens, the inodes of the connections that wait to be accepted.
     pub pending: Vec<u32>,
-    /// The number of connections that wait to be accepted if it listens; otherwise of bytes that wait to be
-    /// read.
+    /// If it listens, the number of connections that wait to be accepted; otherwise the number of bytes
+    /// that wait to be read.
     pub queue: u32,
-    /// How many connections may wait, if it listens.
+    /// If it listens, how many connections may wait to be accepted.
     pub room: u32,
 }
 
@@ -95,7 +95,7 @@ fn request() -> Vec<u8> {
     bytes
 }
 
-/// Adds the rows of a datagram. Returns whether it has the end of the table.
+/// Adds the rows of a datagram. Returns whether the datagram contains the end of the table.
 fn take(datagram: &[u8], rows: &mut Vec<SocketRow>) -> io::Result<bool> {
     let mut rest = datagram;
     while let Some((kind, body, after)) = message(rest) {

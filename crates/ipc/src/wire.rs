@@ -1,6 +1,6 @@
 //! The part of D-Bus's wire format that method calls with text arguments need.
 
-/// Do not start the destination: an activation takes up to 25 seconds.
+/// The flag that keeps a bus from starting the destination: that takes up to 25 seconds.
 const NO_AUTO_START: u8 = 2;
 const METHOD_CALL: u8 = 1;
 /// Codes of the header fields.
@@ -100,15 +100,15 @@ fn field(fields: &mut Vec<u8>, code: u8, kind: u8, value: &str) {
 /// The parts of a message that callers use.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Message {
-    /// Its number. Each sender numbers its messages.
+    /// The number of the message. Each sender numbers its messages.
     pub serial: u32,
-    /// The number of the call that it answers.
+    /// The number of the call that the message answers.
     pub answers: Option<u32>,
-    /// The name of the error, if it is one.
+    /// The name of the error, if the message is an error.
     pub error: Option<String>,
-    /// The first value in its body, if that is a text.
+    /// The first value in the body, if it is a text.
     pub text: Option<String>,
-    /// The first value in its body, if that is an unsigned number of 32 bits.
+    /// The first value in the body, if it is an unsigned number of 32 bits.
     pub number: Option<u32>,
 }
 

@@ -6,11 +6,11 @@
 //!   a JSON document   --> json                 --> the same document, with JSON's escapes
 //! ```
 //!
-//! A name can contain any character: a line break forges a log line, ESC or a C1 control drives the
-//! terminal, U+202E reverses the direction of writing. So every control character (Cc), format
-//! character (Cf) and line or paragraph separator (Zl, Zp) is escaped. The categories are those of
-//! the crate `unicode-properties`, because the format characters are spread over twenty ranges and
-//! new ones are added to Unicode.
+//! A name can contain any character: a line break forges a log line, ESC or a C1 control character
+//! controls the terminal, U+202E reverses the direction of writing. So every control character
+//! (Cc), format character (Cf) and line or paragraph separator (Zl, Zp) is escaped. The categories
+//! are those of the crate `unicode-properties`, because the format characters are spread over
+//! twenty ranges and new ones are added to Unicode.
 //!
 //! ```
 //! use pleg_text::escape;
@@ -51,7 +51,7 @@ pub fn line(text: &str) -> Cow<'_, str> {
     escaped(text, usize::MAX)
 }
 
-/// Whether a character only displays itself.
+/// Whether a character is displayed as itself and has no other effect.
 pub fn is_printable(character: char) -> bool {
     if character.is_ascii() {
         return !character.is_ascii_control();

@@ -9,7 +9,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// A duration whose text is that of Go's `time.Duration`. Whole nanoseconds, never negative.
+/// A duration that is printed and parsed like Go's `time.Duration`. Whole nanoseconds, never
+/// negative.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GoDuration(pub Duration);
 
@@ -21,7 +22,7 @@ pub struct GoDurationError {
     why: &'static str,
 }
 
-/// Go keeps durations in an i64 of nanoseconds.
+/// The longest duration in Go, which keeps nanoseconds in an i64.
 const MAX_NANOS: u64 = i64::MAX as u64;
 
 impl fmt::Display for GoDuration {

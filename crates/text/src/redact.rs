@@ -7,7 +7,7 @@
 //!   token expired    secret "a" not found    key=a      --> unchanged
 //! ```
 //!
-//! One pass over the text. The end of a word decides whether it is a key (`DB_PASSWORD`); the
+//! The text is read once. The end of a word decides whether it is a key (`DB_PASSWORD`); the
 //! characters after it decide whether a value follows. An error message can follow a colon as well, so
 //! after a colon and a space, a plain word is a value only at the end of its line or in a list.
 
@@ -52,7 +52,7 @@ const CREDENTIAL_PREFIXES: [&str; 10] = [
     "xoxp-",
 ];
 
-/// A shorter word with such a prefix is not a credential.
+/// The least length of a credential with a known prefix.
 const MIN_CREDENTIAL_BYTES: usize = 20;
 
 /// Schemes of `Authorization` whose credential is one word.
@@ -102,9 +102,9 @@ pub fn redacted(text: String) -> String {
 struct Redaction<'a> {
     text: &'a str,
     bytes: &'a [u8],
-    /// Everything before this was read.
+    /// Everything before this index has been read.
     at: usize,
-    /// Everything before this is in `redacted`.
+    /// Everything before this index is in `redacted`.
     copied: usize,
     redacted: String,
 }
@@ -166,7 +166,7 @@ impl Redaction<'_> {
         }
     }
 
-    /// The word is the name of a credential.
+    /// Redacts the value, if any, after a word that is the name of a credential.
     fn key(&mut self, start: usize, end: usize) {
         if let Some(value) = self.value_of(start, end) {
             let is_plain = |plain: &&[u8]| self.bytes[value.clone()].eq_ignore_ascii_case(plain);

@@ -30,7 +30,8 @@ impl WallTime {
         i64::try_from(self.0.as_nanosecond()).unwrap_or(i64::MAX)
     }
 
-    /// The time from `earlier` to this; zero if the clock was set back in between.
+    /// The time from `earlier` to this; zero if `earlier` is later, for example because the clock
+    /// was set back.
     pub fn since(self, earlier: Self) -> Duration {
         self.0
             .duration_since(earlier.0)

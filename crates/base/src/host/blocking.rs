@@ -1,8 +1,9 @@
 //! Reads of the host that may block forever: `/proc/PID/cgroup` takes `cgroup_mutex` on kernels before 6.8,
 //! and a directory may be on an unreachable disk.
 //!
-//! Each read has a deadline, and a thread that it shares with no other read. A read that does not return is
-//! abandoned. While [`MAX_BLOCKED_READS`] reads have not returned, no other read begins.
+//! Each read has a deadline and, while it runs, a thread of its own. A read that does not return is
+//! abandoned, but its thread stays. While [`MAX_BLOCKED_READS`] reads have not returned, no other read
+//! begins.
 
 use std::sync::{Arc, Mutex, mpsc};
 use std::thread;
@@ -32,7 +33,7 @@ impl Default for Blocking {
 }
 
 impl Blocking {
-    /// An instance that begins nothing while an earlier read or write has not returned.
+    /// Creates an instance that begins no read or write until the previous one has returned.
     pub fn one_at_a_time() -> Self {
         Self::with_places(1)
     }
@@ -44,8 +45,8 @@ impl Blocking {
         }
     }
 
-    /// Runs `read` in a thread, and returns its result; `None` if it did not return, or could not begin,
-    /// within `deadline`.
+    /// Runs `read` in another thread, and returns its result; `None` if it panicked, or if it did not begin
+    /// and return within `deadline`.
     pub async fn run<T: Send + 'static>(
         &self,
         deadline: Duration,

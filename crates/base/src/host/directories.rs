@@ -1,9 +1,9 @@
-//! Where runtimes keep one directory for each container and sandbox, named after its id. The path follows from
-//! that of the runtime's socket.
+//! Where runtimes keep one directory for each container and sandbox, named after its id. The path is
+//! derived from the path of the runtime's socket.
 //!
-//! containerd keeps task directories in its state directory, beside
-//! its socket. CRI-O keeps directories in the storage that it shares with podman. dockerd's tasks are in
-//! the state directory of its containerd.
+//! containerd keeps task directories in its state directory, which usually contains its socket. CRI-O keeps
+//! directories in the storage that it shares with podman. dockerd's tasks are in the state directory of its
+//! containerd.
 
 use std::path::{Path, PathBuf};
 
@@ -14,7 +14,8 @@ const STATE: [&str; 3] = ["", "state", "containerd"];
 /// The directory of Kubernetes' tasks, below containerd's state directory.
 const CONTAINERD_TASKS: [&str; 1] = ["io.containerd.runtime.v2.task/k8s.io"];
 
-/// The directories of containerd's CRI plugin there. Their entries exist from creation to removal.
+/// The directories of containerd's CRI plugin, below containerd's state directory. Their entries exist from
+/// the creation of a container or sandbox to its removal.
 const CONTAINERD_KEPT: [&str; 2] = [
     "io.containerd.grpc.v1.cri/containers",
     "io.containerd.grpc.v1.cri/sandboxes",
@@ -28,7 +29,7 @@ const CRIO: [&str; 4] = [
     "/run/containers/storage/zfs-containers",
 ];
 
-/// The task directories of dockerd: in its own containerd, or in the machine's.
+/// dockerd's task directories: below the state directory of its own containerd, or of the machine's.
 const DOCKER: [&str; 2] = [
     "/run/docker/containerd/daemon/io.containerd.runtime.v2.task/moby",
     "/run/containerd/io.containerd.runtime.v2.task/moby",
@@ -64,7 +65,7 @@ fn directories(socket: &Path, of_containerd: &[&str]) -> Vec<PathBuf> {
     paths.collect()
 }
 
-/// Whether this is the name of a container or sandbox: 64 hexadecimal digits, in all runtimes.
+/// Whether `name` has the form of a container's or sandbox's id: 64 hexadecimal digits, in all runtimes.
 pub fn is_id(name: &str) -> bool {
     name.len() == 64 && name.bytes().all(|byte| byte.is_ascii_hexdigit())
 }

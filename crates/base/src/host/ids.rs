@@ -1,5 +1,5 @@
-//! Ids of containers and sandboxes from the host. If a list is stuck and no agent has observed the node before,
-//! there is no other source of ids.
+//! Reads the ids of containers and sandboxes from the host. If a list is stuck and no agent has observed
+//! the node before, there is no other source of ids.
 
 use std::future::Future;
 use std::io;
@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_names_in_a_directory_that_are_ids_are_the_ids() {
+    fn only_the_names_that_are_ids_are_read_from_a_directory() {
         let root = tempfile::tempdir().unwrap();
         let directories = [root.path().join("containers")];
         assert_eq!(ids_in(&directories).unwrap(), []);

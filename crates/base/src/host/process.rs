@@ -6,8 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use super::is_id;
 
-/// How long a command of runc may take, unless it is a session. It normally takes less than a second. On a slow
-/// disk it may take longer than the limit of the call that waits for it, and then it must not be killed.
+/// How long a `runc` command may take, unless it is a session ([`RuncCommand::is_session`]). It normally
+/// takes less than a second. On a slow disk it may exceed the limit of the call that waits for it; it must
+/// not be killed for that.
 pub const RUNC_OVERDUE_AFTER: Duration = Duration::from_secs(30);
 
 /// The fields of `/proc/PID/stat` that are read.
@@ -21,15 +22,15 @@ pub struct ProcessStat {
     pub ppid: u32,
     /// The kernel's flags of the task.
     pub flags: u64,
-    /// Minor page faults of the children that it has waited for: it grows with each of them.
+    /// Minor page faults of the children that it has waited for. The number grows with each such child.
     pub child_faults: u64,
     /// Ticks in user mode and in the kernel.
     pub ticks: u64,
     /// How many threads it has.
     pub threads: u32,
-    /// Ticks from the start of the machine to its own.
+    /// Ticks from the start of the machine to the start of the process.
     pub start: u64,
-    /// Pages that are resident.
+    /// The number of resident pages.
     pub resident: Option<u64>,
     /// Whether it was killed: SIGKILL is pending for its first thread, or a signal is ending that thread.
     pub is_killed: bool,
@@ -42,7 +43,8 @@ const ENDING: u64 = 0x4;
 const SIGNALED: u64 = 0x400;
 
 impl ProcessStat {
-    /// Parses the file, such as `1 (systemd) S 0 1 1 0 -1 4194560 …`. The name may contain even `) S 1`.
+    /// Parses `/proc/PID/stat`, such as `1 (systemd) S 0 1 1 0 -1 4194560 …`. The name may even contain
+    /// `) S 1`.
     pub fn parse(text: &str) -> Option<Self> {
         let (front, back) = text.rsplit_once(") ")?;
         let (_, comm) = front.split_once(" (")?;
@@ -76,8 +78,8 @@ impl ProcessStat {
     }
 }
 
-/// Whether a process with this state of its first thread has ended. If other threads live on, the kernel still
-/// counts the first thread, even if it has ended.
+/// Whether a process has ended, given the state of its first thread and its number of threads. While other
+/// threads live on, the kernel still counts a first thread that has ended.
 pub fn has_ended(state: char, threads: u32) -> bool {
     matches!(state, 'Z' | 'X') && threads <= 1
 }
@@ -90,7 +92,7 @@ const KILL: u64 = 1 << 8;
 pub struct ProcessStatus {
     /// The effective user.
     pub uid: Option<u32>,
-    /// The signal to end it that is pending, for its first thread or for the process.
+    /// The pending signal that is to end the process, whether sent to its first thread or to the process.
     pub pending: Option<EndSignal>,
     /// The process that traces it. A tracer in another PID namespace is not known.
     pub tracer: Option<u32>,
@@ -127,7 +129,7 @@ impl EndSignal {
 }
 
 impl ProcessStatus {
-    /// Parses the file.
+    /// Parses `/proc/PID/status`.
     pub fn parse(text: &str) -> Self {
         let line = |name: &str| text.lines().find_map(|line| line.strip_prefix(name));
         let pending = ["SigPnd:", "ShdPnd:"].into_iter().filter_map(line);
@@ -142,17 +144,18 @@ impl ProcessStatus {
     }
 }
 
-/// Whether a process of this name is a `runc` command.
+/// Whether a process with this name is a `runc` command.
 pub fn is_runc(comm: &str) -> bool {
     matches!(comm, "runc" | "crun" | "docker-runc")
 }
 
-/// Whether a process of this name is a containerd shim, or a conmon. The kernel truncates names after 15 bytes.
+/// Whether a process with this name is a containerd shim or a conmon. The kernel truncates names after 15
+/// bytes.
 pub fn is_shim(comm: &str) -> bool {
     comm.starts_with("containerd-shim") || comm == "conmon"
 }
 
-/// The task of a `runc` process, from its command line. The rest of the command line is not kept.
+/// The subcommand of a `runc` process and its container. The rest of the command line is not kept.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 pub struct RuncCommand {
@@ -183,7 +186,7 @@ const VERBS: [&str; 15] = [
 ];
 
 impl RuncCommand {
-    /// Parses the file `cmdline`, in which each argument ends with a zero byte.
+    /// Parses `/proc/PID/cmdline`, in which a zero byte ends each argument.
     pub fn parse(cmdline: &str) -> Option<Self> {
         let mut arguments = cmdline.split('\0').skip(1);
         let verb = arguments.find(|argument| VERBS.contains(argument))?;
@@ -193,7 +196,7 @@ impl RuncCommand {
         })
     }
 
-    /// Whether it may run for as long as the process that it starts.
+    /// Whether it may run for as long as a process in the container.
     pub fn is_session(&self) -> bool {
         matches!(self.verb.as_str(), "exec" | "run" | "events")
     }

@@ -7,12 +7,12 @@ use std::path::Path;
 
 use super::beside;
 
-/// The extension of a file until it is complete. A file that keeps it is from a process that was killed.
+/// The extension of a file that is not complete yet. A process that is killed may leave such a file behind.
 pub const UNFINISHED: &str = "new";
 
-/// Creates or replaces the file at `path` with this `content` and these permission bits (`0o600`). The
-/// file has these bits from its creation. On return the content and the name are on the disk. Only one process
-/// at a time may replace a file.
+/// Creates or replaces the file at `path` with this `content` and these permission bits (such as `0o600`).
+/// The file has these bits from its creation. On return the content and the name are on the disk. Two
+/// processes must not replace the same file at the same time.
 pub fn replace(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
     replace_with(path, content, mode, &mut File::sync_all)
 }
@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_is_synced_before_it_has_its_name_and_its_directory_afterwards() {
+    fn a_file_is_synced_before_it_is_renamed_and_its_directory_afterwards() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("records");
         fs::write(&path, "old").unwrap();

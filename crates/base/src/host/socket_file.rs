@@ -17,9 +17,9 @@ pub enum SocketError {
     /// The socket cannot be created.
     #[error("cannot listen on {}", path.display())]
     Failed {
-        /// Its path.
+        /// The socket's path.
         path: PathBuf,
-        /// Why.
+        /// The cause.
         #[source]
         error: io::Error,
     },
@@ -34,11 +34,12 @@ pub enum SocketError {
     NotASocket(PathBuf),
 }
 
-/// How long to wait for an error. A server that has neither accepted nor refused a connection by then is
-/// running.
+/// How long to wait for an attempt to connect. If it has neither succeeded nor failed by then, a server is
+/// listening.
 const ACCEPT_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Creates the directory of a socket. All users may enter it: the socket's own permissions limit access.
+/// Creates the directory of a socket unless it exists. All users may enter it: the socket's own permissions
+/// limit access.
 pub fn make_directory(path: &Path) -> io::Result<()> {
     let Some(directory) = path.parent().filter(|directory| !directory.exists()) else {
         return Ok(());
@@ -70,8 +71,8 @@ async fn is_live(path: &Path) -> bool {
     }
 }
 
-/// Listens on `path`, after `grant` has set the permissions of its file. Also returns the file's
-/// inode.
+/// Listens on `path`. `grant` sets the owner and mode of the socket's file before it gets this name. Also
+/// returns the file's inode.
 pub fn bind(
     path: &Path,
     grant: impl FnOnce(&Path) -> io::Result<()>,
@@ -90,12 +91,12 @@ pub fn bind(
         Ok((listener, inode))
     });
     granted.inspect_err(|_| {
-        // No process uses a file that cannot be removed.
+        // If the file cannot be removed, ignore the error: no process uses it.
         let _ = fs::remove_file(&new);
     })
 }
 
-/// The path with `ending` at its end.
+/// Returns the path with `ending` appended.
 pub fn beside(path: &Path, ending: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(ending);

@@ -1,8 +1,8 @@
-//! Where state is kept that must survive a restart of the process, but not of the node.
+//! Where the state is kept that must survive a restart of the process, but not of the node.
 
 use std::path::{Path, PathBuf};
 
-/// The state directory, unless `PLEG_STATE_DIR` names another one.
+/// The default state directory. `PLEG_STATE_DIR` overrides it.
 const STATE_DIRECTORY: &str = "/run/pleg";
 
 /// The directory in which an agent and a guard keep their sockets and their state.
@@ -10,7 +10,7 @@ pub fn state_directory() -> PathBuf {
     named_state_directory().unwrap_or_else(|| STATE_DIRECTORY.into())
 }
 
-/// The state directory that `PLEG_STATE_DIR` names, if it does.
+/// The state directory that `PLEG_STATE_DIR` names, if it is set.
 pub fn named_state_directory() -> Option<PathBuf> {
     let directory = std::env::var_os("PLEG_STATE_DIR")?;
     (!directory.is_empty()).then(|| directory.into())
@@ -23,8 +23,8 @@ pub fn state_file(runtime: &Path, kind: &str) -> PathBuf {
     state_directory().join(format!("{name}.{kind}"))
 }
 
-/// Where a guard in front of the runtime that listens on `runtime` listens by default. In front of CRI-O the path
-/// ends as CRI-O's does, because by that a kubelet decides how to read statistics.
+/// Where a guard in front of the runtime that listens on `runtime` listens by default. In front of CRI-O
+/// the path ends as CRI-O's does, because a kubelet decides by that ending how to read statistics.
 pub fn guard_socket(runtime: &Path) -> PathBuf {
     let name = match runtime.ends_with("run/crio/crio.sock") {
         true => "run/crio/crio.sock",

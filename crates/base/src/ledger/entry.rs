@@ -18,7 +18,7 @@ pub(super) struct Entry {
     /// The other callers that want the same call and wait for its end: one id may be listed in two
     /// pods.
     pub(super) also_wanted_by: Vec<About>,
-    /// The evidence that the call is stuck, and since when it exists.
+    /// The evidence that the call is stuck, and when it was found.
     pub(super) stuck: Option<(Stuck, Instant)>,
 }
 
@@ -32,12 +32,14 @@ pub(super) enum Stuck {
 }
 
 impl Entry {
-    /// Whether the call does not count towards the window.
+    /// Whether the call is stuck while others of its kind are answered. It does not count towards
+    /// the window.
     pub(super) fn is_outlier(&self) -> bool {
         matches!(self.stuck, Some((Stuck::Outlier, _)))
     }
 
-    /// Since when an answer is awaited: the time of sending, or `now` while the call is postponed.
+    /// When the wait for an answer began: the time of sending, or `now` while the call is
+    /// postponed.
     pub(super) fn awaited_since(&self, now: Instant) -> Instant {
         self.sent.unwrap_or(now)
     }

@@ -1,5 +1,5 @@
-//! What answers show about the runtime: that it answered a call that was sent at some time, and how
-//! long status calls usually take. **No status call is stuck before later calls were answered.**
+//! What answers show about the runtime: when the calls that it answered were sent, and how long
+//! status calls usually take. **No status call is stuck before later calls were answered.**
 
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
@@ -15,14 +15,15 @@ use crate::id::PodUid;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Evidence {
-    /// When the newest call was sent that was answered, even with an error.
+    /// When the newest of the answered calls was sent. Calls that were answered with an error
+    /// count.
     newest_answered: Option<Instant>,
-    /// When the newest call was sent that was answered successfully.
+    /// When the newest of the successfully answered calls was sent.
     newest_success: Option<Instant>,
     /// When the last successful calls of each kind were sent.
     successes: BTreeMap<Rpc, VecDeque<Instant>>,
     recent: BTreeMap<Rpc, RecentCalls>,
-    /// The ids that were suspect and then answered: when, and how long the answer took.
+    /// The calls that were suspect and then answered: when, and how long the answer took.
     slower: BTreeMap<Key, (Instant, Duration)>,
 }
 
@@ -63,13 +64,13 @@ impl RecentCalls {
 }
 
 impl Evidence {
-    /// A call that was sent at `begun` was answered with an error. The runtime answers, but the
-    /// time of an error shows nothing about successful calls.
+    /// Records that a call that was sent at `begun` was answered with an error. The runtime
+    /// answers, but the time of an error shows nothing about successful calls.
     pub(super) fn failed(&mut self, begun: Instant) {
         self.newest_answered = self.newest_answered.max(Some(begun));
     }
 
-    /// A call that was sent at `begun` was answered successfully.
+    /// Records that a call that was sent at `begun` was answered successfully.
     pub(super) fn answered(&mut self, rpc: Rpc, begun: Instant) {
         self.newest_answered = self.newest_answered.max(Some(begun));
         self.newest_success = self.newest_success.max(Some(begun));
@@ -80,7 +81,7 @@ impl Evidence {
         of_kind.push_back(begun);
     }
 
-    /// Notes how long a successful status call took that was never stuck.
+    /// Records how long a successful status call took. The call was never stuck.
     pub(super) fn measured(
         &mut self,
         rpc: Rpc,
@@ -110,7 +111,7 @@ impl Evidence {
         pods
     }
 
-    /// Drops what is too old.
+    /// Drops measurements that are too old.
     pub(super) fn drop_outdated(&mut self, now: Instant) {
         for recent in self.recent.values_mut() {
             recent.drop_outdated(now);
@@ -120,8 +121,8 @@ impl Evidence {
     }
 
     /// How long status calls of this kind usually take: the 95th percentile of the recent ones, or
-    /// the slowest one since `since` if that was slower, because the runtime may have become slow.
-    /// Without recent calls of this kind, the time of the slower kind.
+    /// the time of the slowest call answered since `since` if that is longer, because the runtime
+    /// may have become slow. Without recent calls of this kind, the longer time of the other kinds.
     pub(super) fn usual(&self, rpc: Rpc, since: Instant) -> Duration {
         match self.recent.get(&rpc) {
             Some(recent) if !recent.calls.is_empty() => {
@@ -137,14 +138,14 @@ impl Evidence {
         }
     }
 
-    /// A stuck call was answered: its id is only slow.
+    /// Records that a call that was suspect has been answered: its id is only slow.
     pub(super) fn note_slow(&mut self, key: Key, took: Duration, now: Instant) {
         if self.slower.len() < MAX_SLOWER_IDS || self.slower.contains_key(&key) {
             self.slower.insert(key, (now, took));
         }
     }
 
-    /// A call was answered promptly: its id is no longer slow.
+    /// Records that a call was answered promptly: its id is no longer slow.
     pub(super) fn note_prompt(&mut self, key: &Key) {
         self.slower.remove(key);
     }
@@ -190,7 +191,7 @@ impl Evidence {
     }
 }
 
-/// The 95th percentile; zero without durations.
+/// The 95th percentile of these durations; zero if there are none.
 pub fn percentile_95<'a>(took: impl IntoIterator<Item = &'a Duration>) -> Duration {
     let mut sorted: Vec<Duration> = took.into_iter().copied().collect();
     sorted.sort_unstable();

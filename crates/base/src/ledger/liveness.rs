@@ -25,8 +25,8 @@ impl Ledger {
         statuses.any(|(_, entry)| entry.stuck.is_none() && entry.age(now) >= OVERDUE_AT_LATEST)
     }
 
-    /// Whether most of the pods with recent calls, and at least three, got or still wait for a slow
-    /// answer. A single pod may be slow for a reason of its own.
+    /// Whether most of the pods with recent calls, and at least three pods, got a slow answer or are
+    /// still waiting for one. A single pod may be slow for a reason of its own.
     pub fn is_slow_for_most(&self, now: Instant) -> bool {
         let mut pods = self.evidence.slow_pods(SUSPECT_AFTER);
         for entry in self.outstanding.values() {
@@ -41,8 +41,8 @@ impl Ledger {
         slow >= STUCK_AFTER_LATER_ANSWERS && slow * 2 > pods.len()
     }
 
-    /// Since when the runtime has answered nothing: no answer has arrived since then, and no call
-    /// that was sent since then has been answered. `None` if no call is outstanding.
+    /// The time since which the runtime has answered nothing although a call is outstanding. `None` if no
+    /// outstanding call shows this: each one is stuck, or a call that was sent later has been answered.
     pub fn unresponsive_since(&self) -> Option<Instant> {
         let waiting = self.sent().filter(|(_, entry, _)| {
             entry.stuck.is_none() && !self.evidence.has_answered_since(entry.since)
@@ -56,8 +56,8 @@ impl Ledger {
         self.last_answer
     }
 
-    /// How long the runtime must answer nothing before it is unresponsive, and not only slow: twice
-    /// the time of the last answer, but no less than `least`.
+    /// How long the runtime must have answered nothing before it is unresponsive, and not only slow:
+    /// twice as long as the last answer took, at most [`MAX_STATUS_OVERDUE`], but at least `least`.
     pub fn unresponsive_after(&self, least: Duration) -> Duration {
         (self.last_took * 2).min(MAX_STATUS_OVERDUE).max(least)
     }
@@ -72,14 +72,15 @@ impl Ledger {
         self.evidence.last_of_pods()
     }
 
-    /// When the last call of this kind was sent, among the remembered ones.
+    /// When the newest call of this kind was sent, among the outstanding calls and the remembered
+    /// successful ones.
     pub(super) fn last_sent(&self, kind: Rpc) -> Option<Instant> {
         let waiting = self.sent().filter(|((call, _), ..)| *call == kind);
         let waiting = waiting.map(|(_, _, sent)| sent).max();
         waiting.max(self.evidence.last_of_kind(kind))
     }
 
-    /// The kind of a status call that needs a witness: it is suspect, while few calls of its kind
+    /// The kind of a status call that needs a witness: the call is suspect, and few calls of its kind
     /// were sent later, or none recently.
     pub fn wants_witness(&self, now: Instant) -> Option<Rpc> {
         // Without a connection no witness can be sent. After a witness failed, another one would be wanted at
@@ -106,8 +107,8 @@ impl Ledger {
         without_witness.next().map(|(call, _)| call)
     }
 
-    /// The kinds of status calls, the one that was sent longer ago first, if a further call is due
-    /// as a sign of life. All outstanding calls may be stuck while the runtime answers others.
+    /// If a further status call is due as a sign of life, the kinds to choose from, the one that was
+    /// sent longer ago first. All outstanding calls may be stuck while the runtime answers others.
     pub fn wants_sign_of_life(&self, now: Instant) -> Option<[Rpc; 2]> {
         if self.is_unreachable || now < self.sign_of_life_at()? {
             return None;
@@ -134,8 +135,8 @@ impl Ledger {
     }
 }
 
-/// Until when a call that was `sent` later is a witness against one whose answer is awaited since this
-/// time. A witness must be from the second half of that time.
+/// When a call that was sent at `sent` ceases to be a witness against a call whose answer has been
+/// awaited since `awaited_since`. A witness must have been sent in the second half of that wait.
 pub(super) fn expires_as_witness_at(awaited_since: Instant, sent: Instant) -> Instant {
     sent + sent.saturating_duration_since(awaited_since)
 }

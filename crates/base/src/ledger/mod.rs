@@ -60,12 +60,12 @@ pub type Key = (Rpc, Option<Id>);
 /// The calls about one id.
 const STATUS_CALLS: [Rpc; 2] = [Rpc::ContainerStatus, Rpc::PodSandboxStatus];
 
-/// What bounds a ledger.
+/// The configured limits of a ledger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Places {
     /// How many calls may be outstanding at once.
     pub outstanding_calls: usize,
-    /// When a status call counts as overdue if any other call is answered.
+    /// After which time a status call counts as overdue if any other call is answered.
     pub status_overdue: Duration,
 }
 
@@ -84,7 +84,7 @@ pub struct Ledger {
     window: Window,
     /// When a call was last answered, or was sent while no other call was outstanding.
     last_answer: Instant,
-    /// How long the call took that was answered then, unless others overtook it.
+    /// How long the last answered call took. Calls that were overtaken by later ones do not count.
     last_took: Duration,
     /// The end of the last stall: a time of at least [`SUSPECT_AFTER`] without any answer.
     stall_ended: Option<Instant>,
@@ -171,14 +171,14 @@ impl Ledger {
         self.begin_as(about, true, now);
     }
 
-    /// Adds a call that was sent at `since`, while another call with its key was outstanding. That
-    /// call has just ended.
+    /// Adds a call that was sent at `since`, while another call with the same key was outstanding.
+    /// The other call has just ended.
     pub fn take_over(&mut self, about: About, since: Instant, now: Instant) {
         self.note_first_call(now);
         self.insert(about, true, since, Some(since));
     }
 
-    /// Adds a call that is sent now. If it is no observation, its answer is used for something
+    /// Adds a call that is sent now. If it is not an observation, its answer is used for something
     /// else, such as a PID.
     pub fn begin_as(&mut self, about: About, is_observation: bool, now: Instant) {
         self.note_first_call(now);
@@ -190,7 +190,7 @@ impl Ledger {
         self.insert(about, is_observation, now, None);
     }
 
-    /// Notes that a postponed call is sent now.
+    /// Records that a postponed call is sent now.
     pub fn send_postponed(&mut self, key: &Key, now: Instant) {
         self.note_first_call(now);
         if let Some(entry) = self.outstanding.get_mut(key) {
@@ -211,7 +211,7 @@ impl Ledger {
         statuses.map(|((call, _), entry)| (*call, entry))
     }
 
-    /// The time before this call does not count as a time without answers: no call was outstanding.
+    /// If no call is outstanding, the time before `now` does not count as time without answers.
     fn note_first_call(&mut self, now: Instant) {
         if !self.has_outstanding_calls() {
             self.window.note_first_call(now);
@@ -238,7 +238,8 @@ impl Ledger {
         self.outstanding.insert(key, entry);
     }
 
-    /// Notes another caller that wants an outstanding call and waits for its end.
+    /// Records that the caller of `about` wants a call that is already outstanding, and waits for its
+    /// end.
     pub fn wait_behind(&mut self, key: &Key, about: &About) {
         if let Some(entry) = self.outstanding.get_mut(key)
             && entry.about.pod != about.pod
@@ -251,7 +252,7 @@ impl Ledger {
         }
     }
 
-    /// Notes that a call was answered with an error. Returns what it was about.
+    /// Ends a call that was answered with an error. Returns what it was about.
     pub fn failed(&mut self, key: &Key, now: Instant) -> Option<About> {
         let entry = self.end(key, now)?;
         self.evidence.failed(entry.since);
@@ -274,7 +275,7 @@ impl Ledger {
         Some(entry)
     }
 
-    /// Notes that a call was answered successfully. Returns what it was about.
+    /// Ends a call that was answered successfully. Returns what it was about.
     pub fn answered(&mut self, key: &Key, now: Instant) -> Option<About> {
         let entry = self.end(key, now)?;
         self.evidence.answered(key.0, entry.since);
@@ -287,10 +288,10 @@ impl Ledger {
         }
         match entry.stuck {
             None if took < SUSPECT_AFTER => self.evidence.note_prompt(key),
-            // It is slow each time.
+            // One slow answer does not show that this id is always slow.
             None if self.evidence.own_time(key).is_zero() => {}
-            // The call was only slow, so its id needs a longer limit. If it took longer than that,
-            // there was a fault, which shows nothing about the next call.
+            // The call was only slow, so its id needs a longer limit. If it took longer than the
+            // configured limit, there was a fault, which shows nothing about the next call.
             _ if took < OVERDUE_AT_LATEST.max(self.status_overdue) => {
                 self.evidence.note_slow(key.clone(), took, now);
             }
@@ -299,7 +300,7 @@ impl Ledger {
         Some(entry.about)
     }
 
-    /// Notes that the connection was lost before the answer. Returns what the call was about.
+    /// Ends a call whose connection was lost before the answer. Returns what it was about.
     pub fn lost(&mut self, key: &Key) -> Option<About> {
         self.is_unreachable = true;
         Some(self.outstanding.remove(key)?.about)

@@ -65,7 +65,7 @@ impl Ledger {
     }
 
     /// The stuck status calls, one entry for each pod that waits for the call. A call may outlive
-    /// its pod: a pod that `is_known` denies is reported only if no known pod waits for the call.
+    /// its pod: an unknown pod is reported only if no known pod waits for the call.
     pub fn stuck(
         &self,
         is_known: impl Fn(&PodUid) -> bool,
@@ -102,8 +102,8 @@ impl Ledger {
         entry.is_some_and(|entry| entry.stuck.is_some())
     }
 
-    /// Since when this call is known to be stuck while later calls of its kind are answered. `None`
-    /// if it is not overdue by the usual duration of now: the whole runtime may have become slow
+    /// When this call became known as stuck while later calls of its kind are answered. `None`
+    /// also if it is not overdue by what is usual now: the whole runtime may have become slow
     /// meanwhile. After a stall of the whole runtime its oldest calls may be answered last, so a
     /// caller should wait a little before it relies on this.
     pub fn stuck_alone_since(&self, key: &Key, now: Instant) -> Option<Instant> {

@@ -4,7 +4,7 @@ use tokio::time::Instant;
 
 use super::limits::{MIN_WINDOW, RESERVED_CALLS, SUSPECT_AFTER};
 
-/// The smallest size, with the reserved places.
+/// The smallest size of the window, including the reserved places.
 const MIN_SIZE: usize = MIN_WINDOW + RESERVED_CALLS;
 
 /// The window of outstanding calls. Stuck calls are not in it.
@@ -35,18 +35,20 @@ impl Window {
         self.max
     }
 
-    /// The first call is sent: the time before it is no time without answers.
+    /// Records that the first call is sent: the time before it does not count as time without
+    /// answers.
     pub(super) fn note_first_call(&mut self, now: Instant) {
         self.changed = now;
     }
 
-    /// A call was answered.
+    /// Doubles the window, up to its maximum, because a call was answered.
     pub(super) fn grow(&mut self, now: Instant) {
         self.size = (self.size * 2).min(self.max);
         self.changed = now;
     }
 
-    /// Calls are outstanding, and none has been answered until `now`.
+    /// Halves the window for each second, up to `now`, in which calls were outstanding and none was
+    /// answered.
     pub(super) fn shrink(&mut self, now: Instant) {
         while now >= self.changed + SUSPECT_AFTER {
             self.changed += SUSPECT_AFTER;
@@ -54,7 +56,7 @@ impl Window {
         }
     }
 
-    /// When it shrinks if no call is answered.
+    /// When the window shrinks if no call is answered before.
     pub(super) fn shrinks_at(&self) -> Option<Instant> {
         (self.size > MIN_SIZE).then(|| self.changed + SUSPECT_AFTER)
     }

@@ -11,12 +11,12 @@ use super::known::Known;
 use crate::wire::Kind;
 use crate::wire::filter::Filter;
 
-/// A call must be stuck for this long before its row keeps its last state: a shorter delay may be one of
-/// the whole runtime.
+/// How long a status call must have been stuck before its row keeps its last state: a shorter delay may
+/// be that of the whole runtime.
 const MIN_STUCK_TIME: Duration = Duration::from_millis(250);
 
 impl Guard {
-    /// Replaces the prefix of a sandbox's id, which runtimes accept too, by the whole id.
+    /// Replaces a prefix of a sandbox's id in the filter with the whole id: runtimes accept a prefix too.
     pub(super) fn with_whole_ids<'a>(&self, filter: &'a Filter) -> Cow<'a, Filter> {
         let begins = |id| Some((id, self.rows.sandboxes.only_one_that_begins(id)?));
         match filter.sandbox.as_ref().and_then(begins) {
@@ -32,8 +32,8 @@ impl Guard {
         since.is_some_and(|since| now >= since + MIN_STUCK_TIME)
     }
 
-    /// The rows that a list requests, in any state, if all of them are known as of `since`. `known_to` is
-    /// the id at which the previous attempt stopped; the rows before it were known then.
+    /// The rows that the filter selects, whatever their state, if all of them are known as of `since`.
+    /// `known_to` is the id at which the previous attempt stopped; the rows before it were known then.
     ///
     /// An id whose status is stuck or failing keeps its last state, but only while another id of its
     /// kind is confirmed: otherwise nothing shows that the runtime still observes this kind.
@@ -57,7 +57,8 @@ impl Guard {
             let keeps_its_state = known.is_failing() || self.is_stuck(kind, &known.row.id, now);
             !known.is_confirmed(since) && (!keeps_its_state || known.may_have_started(kind))
         };
-        // Most of thousands of rows are confirmed already: continue where the last attempt stopped.
+        // There may be thousands of rows, most of them confirmed: continue where the last attempt
+        // stopped.
         let rest = rows.from(known_to.take()).map(|(_, known)| known);
         if let Some(open) = rest.filter(&is_wanted).find(is_open) {
             *known_to = Some(open.row.id.clone());

@@ -29,7 +29,7 @@ pub(super) enum Purpose {
 }
 
 impl Purpose {
-    /// The key of the call in the ledger, which has only calls that read.
+    /// The key of the call in the ledger. The ledger tracks only calls that read.
     fn key(&self) -> Option<Key> {
         match self {
             Self::List(kind) => Some((kind.list(), None)),
@@ -49,12 +49,12 @@ impl Purpose {
 pub(super) struct Outstanding {
     purpose: Purpose,
     requested: Instant,
-    /// Whether the ledger tracks it. Of the calls with one key it tracks one.
+    /// Whether the ledger tracks the call. It tracks one of the calls with the same key.
     is_tracked: bool,
 }
 
 impl Outstanding {
-    /// Its key, if the ledger tracks it.
+    /// The key of the call, if the ledger tracks it.
     fn tracked_key(&self) -> Option<Key> {
         self.purpose.key().filter(|_| self.is_tracked)
     }
@@ -109,8 +109,8 @@ impl Guard {
         }
     }
 
-    /// The call that the ledger tracked under this key has ended. The ledger continues with the oldest
-    /// one that is still outstanding, which may be stuck.
+    /// Lets the ledger track the oldest outstanding call with this key, because the one that it
+    /// tracked has ended. The oldest may be stuck.
     fn track_next(&mut self, ended: Key, now: Instant) {
         let mut untracked = self.runtime_calls.values_mut().filter(|it| !it.is_tracked);
         if let Some(next) = untracked.find(|it| it.purpose.key().as_ref() == Some(&ended)) {

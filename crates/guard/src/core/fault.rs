@@ -1,8 +1,9 @@
-//! Whether lists of one kind are answered from the rows, and since when the fault lasts that is the reason.
+//! Whether lists of one kind are answered from the rows, and when the fault began because of which they
+//! are.
 //!
 //! ```text
 //!   Passing --a list is overdue--> Guarding --a complete list is answered in time--> Passing
-//!                                     \--guarded for too long--> LimitReached, until one is
+//!                                     \--guarded for too long--> LimitReached, which ends in the same way
 //! ```
 //!
 //! A fault with short interruptions is one fault: its limit does not start again.
@@ -11,24 +12,24 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// A fault that recurs within this time counts as the same one: a kubelet cancels a call that holds a lock
-/// after two minutes, and retries it within seconds.
+/// A fault that recurs within this time counts as the same fault: a call of a kubelet may hold a lock of
+/// the runtime; the kubelet cancels such a call after two minutes, and repeats it within seconds.
 const SAME_FAULT: Duration = Duration::from_secs(60);
 
 #[derive(Clone, Copy, Debug)]
 pub(super) enum State {
     Passing {
-        /// The last fault, while it may not be over.
+        /// The last fault, which may not be over.
         last: Option<Fault>,
     },
     Guarding {
         since: Instant,
-        /// When guarding began, or began again.
+        /// When guarding last began.
         begun: Instant,
         /// When the next complete list may be requested.
         next: Instant,
     },
-    /// Guarded for too long.
+    /// The guard has answered during one fault for longer than the limit.
     LimitReached { since: Instant },
 }
 
@@ -40,7 +41,8 @@ pub(super) struct Fault {
 }
 
 impl State {
-    /// Lists are answered from the rows from `now` on, because of a fault that began at `since`.
+    /// The state in which lists are answered from the rows from `now` on, because of a fault that began at
+    /// `since`.
     pub(super) fn guarding(since: Instant, now: Instant) -> Self {
         Self::Guarding {
             since,
@@ -49,7 +51,7 @@ impl State {
         }
     }
 
-    /// The state once a list is overdue that was requested at this time.
+    /// The state once a list that was requested at `requested` is overdue.
     pub(super) fn overdue(
         requested: Instant,
         last: Option<Fault>,
@@ -64,7 +66,7 @@ impl State {
         }
     }
 
-    /// Since when lists are answered from the rows, if they are.
+    /// When the guard last began to answer lists from the rows, if it still does.
     pub(super) fn guarding_since(&self) -> Option<Instant> {
         match self {
             Self::Guarding { begun, .. } => Some(*begun),
@@ -72,7 +74,7 @@ impl State {
         }
     }
 
-    /// Whether the guard answered during one fault for longer than the limit.
+    /// Whether the guard has answered during one fault for longer than the limit.
     pub(super) fn is_limit_reached(&self) -> bool {
         matches!(self, Self::LimitReached { .. })
     }

@@ -15,7 +15,7 @@ pub struct Figures {
     pub given_up: BTreeMap<Rpc, u64>,
     /// Mutations that the guard completed.
     pub completed: BTreeMap<Rpc, u64>,
-    /// Mutations that the guard refused, because an earlier one is overdue.
+    /// Mutations that the guard refused, because an earlier one was overdue.
     pub refused: BTreeMap<Rpc, u64>,
     /// Differences between lists of the guard and lists of the runtime, in shadow mode.
     pub differences: Differences,

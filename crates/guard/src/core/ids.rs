@@ -29,7 +29,7 @@ use crate::wire::Kind;
 /// How often the ids are read from the host.
 const HOST_INTERVAL: Duration = Duration::from_secs(1);
 
-/// For how long the host's ids count as complete.
+/// How long after they were read the host's ids count as complete.
 const HOST_IDS_VALID_FOR: Duration = Duration::from_secs(2);
 
 /// An unresolved id is requested again after `RETRY_AFTER`, or after `RETRY_AFTER_PER_ID` times the number
@@ -48,8 +48,8 @@ const MAX_UNRESOLVED: usize = 1024;
 #[derive(Clone, Debug)]
 pub(super) struct Ids {
     unresolved: BTreeMap<Id, Unresolved>,
-    /// When an id of a kind last may have been created without an answer, an event or the host showing
-    /// it. Only a list that is requested later clears it.
+    /// For each kind, the last time at which an id may have been created that no answer, event or host has
+    /// shown. Only a complete list that is requested later clears it.
     unshown: PerKind<Option<Instant>>,
     host: Host,
 }
@@ -63,7 +63,7 @@ struct Unresolved {
     next: Instant,
 }
 
-/// What the runtime's answers show of an id.
+/// What the runtime's answers show about an id.
 #[derive(Clone, Copy, Debug)]
 enum Identity {
     Unknown,
@@ -97,8 +97,8 @@ impl RequestAs {
 }
 
 impl Unresolved {
-    /// Whether a list that is answered now could omit this id. `Neither` expires, because the id may have
-    /// been created since.
+    /// Whether a list that is answered from the rows now could lack this id although it exists. `Neither`
+    /// expires, because the container or sandbox may have been created since.
     fn is_open(&self, retry_after: Duration, now: Instant) -> bool {
         match self.identity {
             Identity::Unknown | Identity::Container => true,
@@ -108,8 +108,8 @@ impl Unresolved {
         }
     }
 
-    /// Whether its status is to be requested. An id that was neither may exist now, which matters only
-    /// while lists need it.
+    /// Whether its status is to be requested. An id that was neither a container nor a sandbox may be one
+    /// now, which matters only if the request is urgent.
     fn needs_request(&self, is_urgent: bool) -> bool {
         is_urgent || !matches!(self.identity, Identity::Neither { .. })
     }
@@ -129,9 +129,9 @@ struct Host {
 enum HostIdsState {
     /// There is no answer yet.
     Pending,
-    /// All ids that existed at this time.
+    /// The host has shown all ids that existed at this time.
     Complete(Instant),
-    /// More ids than may be unresolved at once.
+    /// The host has more ids than may be unresolved at once.
     TooMany,
     /// The host has no ids to read.
     Unavailable,
@@ -151,12 +151,12 @@ impl Ids {
         }
     }
 
-    /// Notes that there may be ids of this kind that no answer, event or host has shown.
+    /// Records that there may be ids of this kind that no answer, event or host has shown.
     pub(super) fn note_unshown(&mut self, kind: Kind, now: Instant) {
         self.unshown[kind] = Some(now);
     }
 
-    /// Notes that there may be ids of both kinds that no answer, event or host has shown.
+    /// Records that there may be ids of both kinds that no answer, event or host has shown.
     pub(super) fn note_all_unshown(&mut self, now: Instant) {
         self.unshown = PerKind::new(|_| Some(now));
     }
@@ -166,7 +166,7 @@ impl Ids {
         self.unshown[kind].is_some()
     }
 
-    /// Notes that a complete list was answered, which was requested at this time.
+    /// Records that a complete list that was requested at this time has been answered.
     pub(super) fn note_complete_list(&mut self, kind: Kind, requested: Instant) {
         self.unshown[kind].take_if(|since| requested >= *since);
     }
@@ -202,7 +202,7 @@ impl Ids {
         self.unresolved.retain(|id, _| rows.get(id).is_none());
     }
 
-    /// Notes that this id is a container, and that its sandbox is not known.
+    /// Records that this id is a container, and that its sandbox is not known.
     pub(super) fn note_container_without_sandbox(&mut self, id: &Id, now: Instant) {
         self.resolve(id, now);
         if let Some(unresolved) = self.unresolved.get_mut(id) {
@@ -211,8 +211,9 @@ impl Ids {
         }
     }
 
-    /// Notes that the runtime has nothing of this kind with this id. The part of an answer's delay beyond
-    /// `overdue` is due to a fault, and does not extend the time for which the id counts as neither.
+    /// Records that the runtime has nothing of this kind with this id. The part of an answer's delay
+    /// beyond `overdue` is due to a fault, and does not extend the time for which the id counts as
+    /// neither.
     pub(super) fn note_not_found(
         &mut self,
         kind: Kind,
@@ -252,14 +253,14 @@ impl Ids {
         }
     }
 
-    /// An event or a call named this id.
+    /// Adds an id that an event or a call named, unless it is known.
     pub(super) fn on_id_named(&mut self, id: &Id, rows: &PerKind<Rows>, now: Instant) {
         if !is_known(id, rows) && !self.resolve(id, now) {
             self.note_all_unshown(now);
         }
     }
 
-    /// The ids were read from the host, or could not be.
+    /// Applies the host's ids, or the fact that they could not be read.
     pub(super) fn on_host_ids(&mut self, host_ids: HostIds, rows: &PerKind<Rows>, now: Instant) {
         let Some(requested) = self.host.pending.take() else {
             return;
@@ -304,7 +305,7 @@ impl Ids {
         self.host.is_wanted = true;
     }
 
-    /// Whether the ids are to be completed now: lists need them, or an id may not be shown.
+    /// Whether the ids must be completed now: lists need them, or there may be ids that nothing has shown.
     fn is_urgent(&self, lists_need_it: bool) -> bool {
         lists_need_it || self.unshown.iter().any(Option::is_some)
     }
@@ -337,7 +338,8 @@ impl Ids {
             .collect()
     }
 
-    /// The status of this id is requested now. Sets the time of the next request, for any answer.
+    /// Records that the status of this id is requested now. Sets the time of the next request, whatever
+    /// the answer.
     pub(super) fn note_request(&mut self, id: &Id, now: Instant) {
         let retry_after = self.retry_after();
         if let Some(unresolved) = self.unresolved.get_mut(id) {
@@ -349,7 +351,7 @@ impl Ids {
         }
     }
 
-    /// When something is due. Status requests count only if calls may be sent.
+    /// The times at which something is due. Status requests count only if calls may be sent.
     pub(super) fn alarm(&self, may_call: bool) -> impl Iterator<Item = Instant> {
         let host = self.host.is_wanted && self.host.pending.is_none();
         let unresolved = self.unresolved.values();
@@ -359,7 +361,7 @@ impl Ids {
     }
 }
 
-/// Whether there is a row of this id, or the id was removed. An id that is only missing from answers may
+/// Whether there is a row for this id, or the id was removed. An id that is only missing from answers may
 /// still exist.
 fn is_known(id: &Id, rows: &PerKind<Rows>) -> bool {
     rows.iter()
@@ -379,7 +381,7 @@ mod tests {
             assert!(ids.needs_host_ids(true, now));
             let host_ids = (0..count).map(|id| Id::from(id.to_string())).collect();
             ids.on_host_ids(HostIds::All(host_ids), &rows, now);
-            // The ids that there was room for get rows.
+            // The ids for which there was room get rows.
             for id in 0..MAX_UNRESOLVED {
                 ids.note_row(&Id::from(id.to_string()));
             }

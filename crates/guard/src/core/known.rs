@@ -12,7 +12,8 @@ use tokio::time::Instant;
 use crate::wire::Kind;
 use crate::wire::row::{CREATED, Row, rises};
 
-/// How long before the restart the last confirmation of a restored row is dated: it confirms nothing now.
+/// The confirmation of a restored row is dated this long before the restart, so that it confirms nothing
+/// now.
 const BEFORE_RESTART: Duration = Duration::from_nanos(1);
 
 /// When a call was requested, and when its answer arrived.
@@ -22,19 +23,20 @@ pub(crate) type Interval = (Instant, Instant);
 #[derive(Clone, Debug)]
 pub(crate) struct Known {
     pub(crate) row: Row,
-    /// When the runtime first reported it: a list that was requested earlier may lack it.
+    /// When the runtime first reported the row: a list that was requested earlier may lack it.
     first_reported: Instant,
-    /// When the newest call was requested whose answer contained it.
+    /// When the newest call whose answer contained the row was requested.
     confirmed: Instant,
-    /// When the last answer that contained it arrived.
+    /// When the last answer that contained the row arrived.
     answered: Instant,
-    /// When the last call that changes it was answered: answers requested before that do not confirm it.
+    /// When the last call that changes it was answered: answers that were requested before do not confirm
+    /// it.
     changed: Instant,
     /// When it was last started, or may have been.
     started: Instant,
     /// How often its status has failed since it was confirmed.
     failing: Failing,
-    /// The first answer without it since the last one that contained it.
+    /// The first answer that lacks the row since the last one that contained it.
     missing: Option<Interval>,
 }
 
@@ -61,7 +63,8 @@ impl Known {
         }
     }
 
-    /// A row of an earlier process. Only a call that is requested at `now` or later confirms it.
+    /// A row that an earlier guard process saved. Only a call that is requested at `now` or later confirms
+    /// it.
     pub(super) fn restored(row: Row, now: Instant) -> Self {
         let before = now.checked_sub(BEFORE_RESTART).unwrap_or(now);
         Self {
@@ -76,7 +79,7 @@ impl Known {
         self.confirmed >= since && self.is_unchanged()
     }
 
-    /// Whether an answer has lacked it since the last answer that had it.
+    /// Whether an answer has lacked it since the last answer that contained it.
     pub(crate) fn is_missing(&self) -> bool {
         self.missing.is_some()
     }
@@ -110,7 +113,7 @@ impl Known {
         }
     }
 
-    /// Applies the state of an answer. Returns whether the state has changed.
+    /// Applies the state in an answer. Returns whether the known state has changed.
     pub(super) fn set_state(
         &mut self,
         kind: Kind,
@@ -138,10 +141,11 @@ impl Known {
         self.row.state != known
     }
 
-    /// An answer lacks it. Returns whether it is gone: an earlier answer lacked it too, and this one was
-    /// requested after that.
+    /// Records an answer that lacks it. Returns whether it is gone: an earlier answer lacked it too, and
+    /// this one was requested after that.
     pub(super) fn note_missing(&mut self, interval: Interval) -> bool {
-        // It was first reported after this was requested, or a call that was requested later found it.
+        // It was first reported after this answer was requested, or a call that was requested later found
+        // it.
         if self.first_reported.max(self.confirmed) >= interval.0 {
             return false;
         }
@@ -157,17 +161,18 @@ impl Known {
         has_changed
     }
 
-    /// A call that changes it was answered: answers requested before that do not confirm it.
+    /// Records that a call that changes it was answered: answers that were requested before do not confirm
+    /// it.
     pub(super) fn note_change(&mut self, now: Instant) {
         self.changed = self.changed.max(now);
     }
 
-    /// It was started, or may have been.
+    /// Records that it was started, or may have been.
     pub(super) fn note_start(&mut self, now: Instant) {
         self.started = now;
     }
 
-    /// Its status call failed with an error that shows nothing of its state.
+    /// Records that its status call failed with an error that shows nothing about its state.
     pub(super) fn note_failure(&mut self, (requested, answered): Interval) {
         if self.confirmed < requested {
             self.failing = match self.failing {

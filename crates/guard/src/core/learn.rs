@@ -102,7 +102,7 @@ impl Guard {
         }
         let known = self.rows[kind].get(id).map(|known| &known.row);
         match known {
-            // A list has shown it: a status has only its state.
+            // The row is from a list: only the state is taken from a status.
             Some(row) if !row.is_made => self.rows[kind].set_state(id, status.state, interval),
             _ => {
                 let sandbox = known.map_or(&status.sandbox, |row| &row.sandbox).as_ref();
@@ -126,7 +126,7 @@ impl Guard {
         }
     }
 
-    /// Applies an answer that the runtime has nothing of this kind with this id.
+    /// Applies the answer that the runtime has nothing of this kind with this id.
     fn learn_absence(&mut self, kind: Kind, id: &Id, interval: Interval) {
         self.rows[kind].absent(id, interval);
         let overdue = self.read_overdue_after(kind);
@@ -137,7 +137,7 @@ impl Guard {
         }
     }
 
-    /// Applies a change that is done to the rows, so that later answers show it.
+    /// Updates the rows after a mutation that is done, so that later answers show it.
     pub(super) fn apply(&mut self, mutation: &Mutation, answer: &Bytes, interval: Interval) {
         let now = interval.1;
         let Target::Existing(kind, id) = &mutation.target else {
@@ -160,7 +160,7 @@ impl Guard {
         }
     }
 
-    /// Applies the creation of a sandbox or a container.
+    /// Updates the rows after the creation of a sandbox or a container.
     fn apply_creation(&mut self, mutation: &Mutation, answer: &Bytes, interval: Interval) {
         let (kind, sandbox) = match &mutation.target {
             Target::NewContainer { sandbox, .. } => (Kind::Container, Some(sandbox)),
@@ -188,7 +188,7 @@ impl Guard {
                 // The row is built from the request; only a status confirms it.
                 self.rows[kind].changed(&id, interval.1);
             }
-            // The answer cannot be decoded: the id of the new one is not known.
+            // The answer cannot be decoded, so the new id is not known.
             None => self.ids.note_unshown(kind, interval.1),
         }
     }
@@ -202,7 +202,8 @@ impl Guard {
         in_it.map(|(id, _)| id.clone()).collect()
     }
 
-    /// A mutation was cancelled by its caller, or its connection was lost: it may be done or not.
+    /// Updates the rows and ids after a mutation that may be done or not: its caller cancelled it, or
+    /// the connection was lost.
     pub(super) fn on_unknown_end(&mut self, mutation: &Mutation, now: Instant) {
         match &mutation.target {
             Target::Existing(_, id) if mutation.rpc == Rpc::StartContainer => {
@@ -214,7 +215,7 @@ impl Guard {
         }
     }
 
-    /// A call named this id.
+    /// Adds an id that an event or a call named, unless it is known.
     pub(super) fn on_id_named(&mut self, id: &Id, now: Instant) {
         self.ids.on_id_named(id, &self.rows, now);
     }

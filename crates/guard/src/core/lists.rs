@@ -1,9 +1,9 @@
 //! Lists. They are passed on, and answered from the rows while the runtime's own list is overdue.
 //!
 //! A list is overdue after two seconds (a setting), or after twice the time that lists usually take on this
-//! node if that is longer. While guarding, one complete list is outstanding: its answer replaces the rows, and
-//! answers the callers that requested theirs before it, or up to a second later. A list that cannot be answered
-//! waits until its caller cancels it, as it would without the guard.
+//! node if that is longer. While guarding, one complete list is outstanding: its answer replaces the rows,
+//! and answers the callers that requested their lists before it, or up to a second later. A list that
+//! cannot be answered waits until its caller cancels it, as it would without the guard.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -25,10 +25,11 @@ use crate::wire::filter::Filter;
 /// A row that was confirmed within this time before the request of a list may be in the answer.
 const MAX_AGE: Duration = Duration::from_secs(1);
 
-/// How long after an overdue list the next complete one is requested.
+/// The pause after the answer to an overdue list before the next complete list is requested. While the rows
+/// are incomplete, it is also the pause between two lists that the guard requests to complete them.
 const NEXT_LIST_AFTER: Duration = Duration::from_secs(1);
 
-/// For how long after a client's last list every id is confirmed again in advance.
+/// How long after a client's last list the guard keeps confirming every id in advance.
 const CLIENT_ACTIVE_FOR: Duration = Duration::from_secs(5);
 
 /// How often the guard checks whether a waiting list can be answered.
@@ -49,7 +50,7 @@ pub(super) struct Lists {
     next_own: Option<Instant>,
     /// How long the last complete lists took, without those that a stuck container delayed.
     usual: Usual,
-    /// When the last of these lists was answered.
+    /// When the last list whose duration was recorded in `usual` was answered.
     learned: Option<Instant>,
     /// When the newest answered complete list was requested.
     complete: Option<Instant>,
@@ -105,21 +106,22 @@ impl Lists {
         begun.is_some_and(|begun| self.served.has_answered_since(begun))
     }
 
-    /// The runtime's next process begins without a fault.
+    /// Forgets the last fault: the runtime's next process begins without one.
     pub(super) fn forget_fault(&mut self) {
         if let State::Passing { last } = &mut self.state {
             *last = None;
         }
     }
 
-    /// Whether a caller that the guard may answer has waited for longer than an answer takes.
+    /// Whether a caller that the guard may answer has waited for longer than an answer from the rows takes.
     pub(super) fn keeps_waiting(&self, settings: &Settings, now: Instant) -> bool {
         let longest = settings.list_overdue + NEXT_LIST_AFTER;
         let mut waiting = self.waiting.iter();
         waiting.any(|it| it.is_relist() && now >= it.requested + longest)
     }
 
-    /// The caller has cancelled its call. Returns the list to cancel, if it is not needed any more.
+    /// Removes a call that its caller has cancelled. Returns the call to the runtime to cancel, if that is
+    /// not needed any more.
     pub(super) fn abandoned(
         &mut self,
         call: CallId,
@@ -134,7 +136,8 @@ impl Lists {
         self.drop_if_dispensable(list.passed_as?)
     }
 
-    /// Returns the list if it is to be cancelled. While guarding, one complete list stays outstanding.
+    /// Removes an outstanding list, and returns it to be cancelled. While guarding, one complete list stays
+    /// outstanding: then returns `None`.
     fn drop_if_dispensable(&mut self, runtime_call: RuntimeCallId) -> Option<RuntimeCallId> {
         let is_whole = self.outstanding.get(&runtime_call)?.filter.is_whole();
         let is_last = is_whole && self.complete_lists().count() == 1;
@@ -145,9 +148,9 @@ impl Lists {
         })
     }
 
-    /// Whether no further complete list is to be requested: a recent one is outstanding, or two are. Beside one
-    /// that is older than `LOST_AFTER`, a second one is requested, because the runtime may never answer
-    /// that one.
+    /// Whether no further complete list is to be requested: a recent one is outstanding, or two are. If the
+    /// only one is older than `LOST_AFTER`, a second one is requested, because the runtime may never answer
+    /// the first.
     fn has_enough_complete_lists(&self, now: Instant) -> bool {
         let is_recent = |requested| now < requested + LOST_AFTER;
         self.complete_lists().any(is_recent) || self.complete_lists().nth(1).is_some()
@@ -160,8 +163,8 @@ impl Lists {
         complete.map(|list| list.requested)
     }
 
-    /// When the oldest outstanding list was requested. A list that was requested before an answered one does
-    /// not count: it hangs alone.
+    /// When the oldest outstanding list was requested. A list that was requested before a complete list
+    /// that was answered does not count: only that one call hangs.
     pub(super) fn oldest(&self) -> Option<Instant> {
         let requested = self.outstanding.values().map(|list| list.requested);
         requested
@@ -305,7 +308,7 @@ impl Guard {
         }
     }
 
-    /// Enters a state. Unless it is `Guarding`, passes on the lists that wait to be answered.
+    /// Enters a state. Unless it is `Guarding`, passes on the waiting lists that were not passed on yet.
     fn enter(&mut self, kind: Kind, state: State, now: Instant) {
         let lists = &mut self.lists[kind];
         lists.state = state;

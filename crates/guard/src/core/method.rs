@@ -11,13 +11,13 @@ pub(super) enum Method {
     List(Kind),
     /// The status of one id.
     Status(Kind),
-    /// Its answer depends on the process of the runtime alone, not on the request.
+    /// A call whose answer depends only on the process of the runtime, not on the request.
     Node,
     /// Statistics, by which a kubelet decides which pods to evict.
     Stats,
-    /// It changes something.
+    /// A call that changes something.
     Mutation,
-    /// It creates a sandbox with its containers.
+    /// A call that creates a sandbox with its containers.
     Restore,
 }
 

@@ -26,8 +26,8 @@
 //! **The guard never reports a state that could mislead a kubelet.** A list is answered from the rows
 //! only if three conditions hold. The rows began with a complete list. Every answer that changes
 //! something was applied before it was passed on. Each id was confirmed by a status since the list was
-//! requested, or within the second before; or its status is stuck, and then it keeps the state that the
-//! runtime reported last.
+//! requested, or within the second before; or its status is stuck or failing, and then it keeps the
+//! state that the runtime reported last.
 //!
 //! ```
 //! use bytes::Bytes;

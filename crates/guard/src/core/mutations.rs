@@ -3,7 +3,7 @@
 //!
 //! ```text
 //!   called --passed on--> answered: applied to the rows, then passed on
-//!      |         \--not answered for 1 s: is the change done?--yes--> completed; the call stays open
+//!      |         \--not answered for 1 s: is the change done?--yes--> completed by the guard
 //!      \--an earlier call for the same target is overdue--> Unavailable
 //! ```
 //!
@@ -33,10 +33,10 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// How long the guard waits for the second check of a removed id. One `NotFound` is not enough.
 const REMOVAL_RECHECK_AFTER: Duration = Duration::from_millis(250);
 
-/// How long after its request a call is overdue that does not use the network plugins.
+/// How long after its request a call that does not use the network plugins is overdue.
 const OVERDUE_AFTER: Duration = Duration::from_secs(5);
 
-/// How long after its request a call is overdue that uses the network plugins.
+/// How long after its request a call that uses the network plugins is overdue.
 const NETWORK_OVERDUE_AFTER: Duration = Duration::from_secs(30);
 
 /// The outstanding changes.
@@ -49,7 +49,7 @@ pub(super) struct Mutations {
 struct Running {
     mutation: Mutation,
     requested: Instant,
-    /// The call of the caller that waits; `None` once it is completed.
+    /// The call of the caller that waits; `None` once the guard has completed it.
     call: Option<Call>,
     next_check: Instant,
 }
@@ -68,7 +68,8 @@ impl Running {
 }
 
 impl Mutations {
-    /// The caller has cancelled its call. Returns the call to the runtime, and the change.
+    /// Removes a change whose caller has cancelled its call. Returns the call to the runtime, and the
+    /// change.
     pub(super) fn abandoned(&mut self, call: CallId) -> Option<(RuntimeCallId, Mutation)> {
         let is_its = |it: &Running| it.call.as_ref().is_some_and(|it| it.id == call);
         let (&runtime_call, _) = self.running.iter().find(|(_, it)| is_its(it))?;
@@ -158,7 +159,8 @@ impl Guard {
         completable.map(|(runtime_call, it)| (*runtime_call, it))
     }
 
-    /// Completes creations whose sandbox or container is in the rows now.
+    /// Completes creations whose sandbox or container is in the rows now. Of a sandbox with a network,
+    /// requests the status instead, which shows whether the network is set up.
     pub(super) fn complete_creations(&mut self, now: Instant) {
         let created = self.completable(now).filter_map(|(runtime_call, it)| {
             let id = self.created_id(it)?.clone();
@@ -216,7 +218,8 @@ impl Guard {
         }
     }
 
-    /// The runtime has reported once that it has no such id: checks a removal of it again soon.
+    /// Lets a removal of this id be checked again soon: the runtime has reported once that it has no such
+    /// id.
     pub(super) fn check_removal_soon(&mut self, kind: Kind, id: &Id, now: Instant) {
         let target = Target::Existing(kind, id.clone());
         let check_completion_after = self.settings.check_completion_after;

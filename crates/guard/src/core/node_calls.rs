@@ -1,8 +1,8 @@
 //! `Version` and `RuntimeConfig`: which runtime is connected. While the runtime does not respond,
 //! the last answer of the same process is as good as a new one.
 //!
-//! The guard makes each of these calls once for each process, and does not wait for a kubelet to
-//! make them: a kubelet that starts during a fault exits if they are not answered.
+//! The guard makes each of these calls once for each runtime process, and does not wait for a
+//! kubelet to make them: a kubelet that starts during a fault exits if they are not answered.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -25,7 +25,8 @@ const PERIOD: Duration = Duration::from_secs(1);
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct NodeCalls {
-    /// The last answers of the process that is connected now; `None` if it returned an error.
+    /// The last answers of the runtime process that is connected now; `None` if it returned an
+    /// error.
     answers: BTreeMap<Rpc, Option<Bytes>>,
     outstanding: BTreeMap<RuntimeCallId, NodeCall>,
     /// When the guard makes its next call; `None` if it needs none.
@@ -36,7 +37,7 @@ pub(super) struct NodeCalls {
 struct NodeCall {
     rpc: Rpc,
     sent: Instant,
-    /// The call of the caller that waits.
+    /// The call of the caller that waits; `None` if no caller waits.
     call: Option<Call>,
 }
 
@@ -47,12 +48,13 @@ impl NodeCall {
 }
 
 impl NodeCalls {
-    /// The next connection may be to another process.
+    /// Forgets the answers: the next connection may be to another process.
     pub(super) fn forget(&mut self) {
         self.answers.clear();
     }
 
-    /// The caller has gone. Returns the call that was made for it.
+    /// Removes a call that its caller has cancelled. Returns the call to the runtime that was made
+    /// for it.
     pub(super) fn abandoned(&mut self, call: CallId) -> Option<RuntimeCallId> {
         let is_its = |it: &NodeCall| it.call.as_ref().is_some_and(|it| it.id == call);
         let mut outstanding = self.outstanding.iter();

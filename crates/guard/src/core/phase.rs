@@ -14,12 +14,14 @@ use crate::wire::Kind;
 const POD_UID: &str = "io.kubernetes.pod.uid";
 
 impl Guard {
-    /// When a kubelet last received lists of both kinds, from the runtime or from the guard.
+    /// The time by which a kubelet had last received lists of both kinds, from the runtime or from the
+    /// guard: the earlier of the times of the two kinds.
     pub fn listed(&self) -> Option<Instant> {
         self.of_both_lists(|lists| lists.served.listed)
     }
 
-    /// When a kubelet last requested lists of both kinds, whether they were answered or not.
+    /// When a kubelet last requested lists of both kinds, whether they were answered or not: the earlier
+    /// of the times of the two kinds.
     pub fn last_requested(&self) -> Option<Instant> {
         self.of_both_lists(|lists| lists.served.requested)
     }
@@ -77,13 +79,14 @@ impl Guard {
         Some((label("io.kubernetes.container.name"), pod))
     }
 
-    /// Since when lists of at least one kind are answered from the rows, if they are.
+    /// When the guard began to answer lists of at least one kind from the rows, if it still does.
     pub(super) fn guarding_since(&self) -> Option<Instant> {
         let lists = self.lists.iter();
         lists.filter_map(|lists| lists.state.guarding_since()).min()
     }
 
-    /// Whether no call has been answered for the time after which a list is overdue.
+    /// Whether calls are outstanding, and none has been answered for so long that the ledger considers
+    /// the runtime unresponsive.
     fn is_unresponsive(&self, now: Instant) -> bool {
         let ledger = &self.prober.ledger;
         let lists = self.lists.iter().filter_map(Lists::oldest);
@@ -94,7 +97,7 @@ impl Guard {
         since.is_some_and(|since| now >= since + limit)
     }
 
-    /// Whether the caller of the last list gave up, for a kind of which there was no complete list yet.
+    /// Whether there has been no complete list of a kind yet, and the caller of its last list gave up.
     fn refuses_unknown(&self) -> bool {
         let mut kinds = Kind::BOTH.into_iter();
         let is_refused = |kind: Kind| {
@@ -104,15 +107,16 @@ impl Guard {
         self.mode == Mode::Guard && kinds.any(is_refused)
     }
 
-    /// Whether lists are answered from the rows: at least one was during this fault, and no caller waits
-    /// for longer than an answer takes.
+    /// Whether lists are answered from the rows: at least one was during this fault, and no caller has
+    /// waited for longer than such an answer takes.
     fn has_answered(&self, now: Instant) -> bool {
         let mut lists = self.lists.iter();
         let keeps_waiting = |lists: &Lists| lists.keeps_waiting(&self.settings, now);
         lists.clone().any(Lists::has_answered) && !lists.any(keeps_waiting)
     }
 
-    /// Whether the guard answered during one fault for longer than the limit: every call is passed on.
+    /// Whether the guard has answered during one fault for longer than the limit. If so, every call is
+    /// passed on.
     pub(super) fn is_limit_reached(&self) -> bool {
         let mut lists = self.lists.iter();
         lists.any(|lists| lists.state.is_limit_reached())

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!   rows --those not confirmed recently--> queue --if the ledger has room--> reads
-//!   ids --those that may have no row------------------------------------------>
+//!   ids  --those without a row---------------------if the ledger has room--> reads
 //! ```
 
 use std::collections::VecDeque;
@@ -29,7 +29,7 @@ const MAX_SWEEP_TIME: Duration = Duration::from_secs(2);
 const MAX_UNKNOWN_ID_CALLS: usize = 24;
 
 /// How many calls for rows may be outstanding. The window grows by one after an answer within
-/// `FAST_ANSWER`, and is halved after a later one: a slow runtime may serve only a few calls at once, and
+/// `FAST_ANSWER`, and is halved after a slower one: a slow runtime may serve only a few calls at once, and
 /// the kubelet's calls wait behind those of the guard.
 const MIN_WINDOW: usize = 2;
 const MAX_WINDOW: usize = 64;
@@ -48,7 +48,7 @@ pub(super) struct Prober {
     window: usize,
 }
 
-/// The ids of one kind whose status the sweep has still to request.
+/// The ids of one kind whose status the sweep is still to request.
 #[derive(Clone, Debug, Default)]
 struct Queue {
     ids: VecDeque<Id>,
@@ -65,7 +65,8 @@ impl Prober {
         }
     }
 
-    /// A call is sent. Returns whether the ledger tracks it under its key.
+    /// Records that a call is sent. Returns whether the ledger tracks it: not if it already tracks another
+    /// call with this key.
     pub(super) fn begin(&mut self, key: &Key, now: Instant) -> bool {
         if self.ledger.is_outstanding(key) {
             return false;
@@ -79,7 +80,7 @@ impl Prober {
         self.ledger.stuck_alone_since(key, now).is_some()
     }
 
-    /// A status call of the guard itself has ended after this time.
+    /// Adapts the window to the time that a status call of the guard itself has taken.
     pub(super) fn note_duration(&mut self, took: Duration) {
         self.window = match took < FAST_ANSWER {
             true => self.window + 1,
@@ -185,7 +186,8 @@ impl Guard {
         room.max(usize::from(ledger.wants_witness(now).is_some()))
     }
 
-    /// Begins the next sweep over the ids of a kind, if the last one is finished and long enough ago.
+    /// Begins the next sweep over the ids of a kind, if the last one is finished and began long enough
+    /// ago. Unless lists want it, drops the sweep.
     fn refill(&mut self, kind: Kind, wants: bool, now: Instant) {
         let queue = &mut self.prober.queues[kind];
         if !wants {

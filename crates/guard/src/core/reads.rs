@@ -54,7 +54,7 @@ struct Read {
     queued: Vec<Call>,
     /// Whether the guard itself needs the answer.
     is_ours: bool,
-    /// Whether a newer state of the id may have been reported since this was requested.
+    /// Whether a newer state of the id may have been reported since this read was requested.
     is_stale: bool,
 }
 
@@ -81,8 +81,8 @@ impl Read {
         (self.kind.status(), Some(self.id.clone()))
     }
 
-    /// Whether a call with this deadline may share this read: the read does not end before that deadline, or
-    /// not before it counts as stuck.
+    /// Whether a call with this deadline may share this read: the runtime does not give the read up before
+    /// that deadline, or not before the time `stuck`, at which it would count as stuck.
     fn may_be_shared_until(&self, deadline: Option<Instant>, stuck: Instant) -> bool {
         let Some((_, Some(given_up))) = self.first_caller else {
             return true;
@@ -116,7 +116,8 @@ impl Reads {
         self.reads.values().any(|read| read.is_for(kind, id))
     }
 
-    /// A newer state of an id was reported: reads that were requested before are not shared any more.
+    /// Records that a newer state of an id was reported: reads that were requested before are not shared
+    /// any more.
     pub(super) fn invalidate(&mut self, kind: Kind, id: &Id) {
         let reads = self.reads.values_mut();
         for read in reads.filter(|read| read.is_for(kind, id)) {
@@ -124,14 +125,16 @@ impl Reads {
         }
     }
 
-    /// A list was reported: no read that was requested before is shared any more.
+    /// Records that a list was reported: reads of this kind that were requested before are not shared any
+    /// more.
     pub(super) fn invalidate_all(&mut self, kind: Kind) {
         for read in self.reads.values_mut().filter(|read| read.kind == kind) {
             read.is_stale = true;
         }
     }
 
-    /// The caller has cancelled its call. Returns the read to cancel, if it is not needed any more.
+    /// Removes a call that its caller has cancelled. Returns the read to cancel, if it is not needed any
+    /// more.
     pub(super) fn abandoned(&mut self, call: CallId) -> Option<RuntimeCallId> {
         let is_it = |waiting: &mut Call| waiting.id == call;
         let mut reads = self.reads.iter_mut();

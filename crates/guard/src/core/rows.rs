@@ -27,11 +27,11 @@ use super::known::{Interval, Known};
 use crate::wire::Kind;
 use crate::wire::row::Row;
 
-/// For how long the change of an unknown id is recorded. A call from before the change is answered by
-/// then, or never.
+/// How long the change of an unknown id is recorded. A call that was requested before the change is
+/// answered by then, or never.
 const CHANGE_RECORDED_FOR: Duration = Duration::from_secs(600);
 
-/// How many ids that are gone are recorded: a list that was requested earlier may still have them.
+/// How many ids that are gone are recorded: a list that was requested earlier may still contain them.
 const MAX_GONE: usize = 4096;
 
 /// All rows of one kind.
@@ -51,8 +51,8 @@ pub(crate) struct Rows {
 /// An id that is gone.
 #[derive(Clone, Debug)]
 struct Gone {
-    /// When a removal of it was answered, or when the second answer that lacked it was requested: an answer
-    /// that has it counts if it was requested after this.
+    /// When a removal of it was answered, or when the second answer that lacked it was requested. An answer
+    /// that contains it counts only if it was requested after this time.
     since: Instant,
     is_removed: bool,
 }
@@ -95,7 +95,8 @@ impl Rows {
         self.known.get(id)
     }
 
-    /// Whether it is gone because of a removal. An id that is only missing from answers may still exist.
+    /// Whether this id is gone because of a removal. An id that is only missing from answers may still
+    /// exist.
     pub(crate) fn is_removed(&self, id: &Id) -> bool {
         self.gone.get(id).is_some_and(|gone| gone.is_removed)
     }
@@ -133,7 +134,8 @@ impl Rows {
         self.part(rows, interval, |_| true);
     }
 
-    /// Applies a list of the rows for which `is_requested`. Such ids that it lacks are missing.
+    /// Applies a list that was to contain only the rows for which `is_requested` is true. Those that it
+    /// lacks are missing.
     pub(crate) fn part(
         &mut self,
         rows: Vec<Row>,
@@ -187,7 +189,7 @@ impl Rows {
         }
     }
 
-    /// The runtime reports that it has no such id. It may exist since the request.
+    /// Applies the answer that the runtime has no such id. The id may have been created since the request.
     pub(crate) fn absent(&mut self, id: &Id, interval: Interval) {
         let known = self.known.get_mut(id);
         if known.is_some_and(|known| known.note_missing(interval)) {
@@ -195,7 +197,7 @@ impl Rows {
         }
     }
 
-    /// A change of this id was answered: answers requested before that do not confirm it.
+    /// Records that a change of this id was answered: answers that were requested before do not confirm it.
     pub(crate) fn changed(&mut self, id: &Id, now: Instant) {
         if let Some(known) = self.known.get_mut(id) {
             known.note_change(now);
@@ -206,14 +208,14 @@ impl Rows {
         }
     }
 
-    /// The status call of the id failed with an error that shows nothing of its state.
+    /// Records that the status call of the id failed with an error that shows nothing about its state.
     pub(crate) fn failed(&mut self, id: &Id, interval: Interval) {
         if let Some(known) = self.known.get_mut(id) {
             known.note_failure(interval);
         }
     }
 
-    /// The container was started, or may have been.
+    /// Records that the container was started, or may have been.
     pub(crate) fn started(&mut self, id: &Id, now: Instant) {
         if let Some(known) = self.known.get_mut(id) {
             known.note_start(now);
@@ -221,7 +223,8 @@ impl Rows {
         self.changed(id, now);
     }
 
-    /// A removal of the id was answered: a list that was requested before that may still have it.
+    /// Removes the id, because a removal of it was answered. A list that was requested before may still
+    /// contain it.
     pub(crate) fn remove(&mut self, id: &Id, answered: Instant) {
         self.note_gone(id, answered, true);
     }
@@ -237,7 +240,7 @@ impl Rows {
         }
     }
 
-    /// Writes the message of a list of these rows.
+    /// Encodes a list of these rows.
     pub(crate) fn write<'a>(&self, rows: impl Iterator<Item = &'a Known>) -> Vec<u8> {
         let mut list = Vec::new();
         for known in rows {

@@ -1,5 +1,5 @@
-//! The state that survives a restart: all rows, as two lists; while a call is overdue the last statistics,
-//! as two more; and when the current fault began.
+//! The state that survives a restart: all rows, as two lists; the last statistics, as two more lists, if a
+//! list or statistics are overdue; and when the current fault began.
 //!
 //! Rows may be old: after a restart every id is confirmed again. Ids that were created since are found on
 //! the host, or no list is answered before the first complete one. A stuck container has only the
@@ -73,7 +73,7 @@ fn read(saved: &Bytes) -> Option<Content> {
     rest.is_empty().then_some(content)
 }
 
-/// Takes the next list, which its length precedes.
+/// Takes the next list, which is preceded by its length.
 fn list_in(rest: &mut Bytes) -> Option<Bytes> {
     let length = usize::try_from(rest.try_get_u64().ok()?).ok()?;
     (length <= rest.len()).then(|| rest.split_to(length))
@@ -114,7 +114,7 @@ impl Guard {
         Some(written)
     }
 
-    /// The last state could not be saved: [`Self::to_save`] returns it again.
+    /// Lets [`Self::to_save`] return the last state again, because it could not be saved.
     pub fn not_saved(&mut self) {
         self.saved = None;
     }

@@ -1,5 +1,5 @@
 //! When callers last requested and received the lists of one kind. The lists of a kubelet's PLEG have no
-//! filter, so all times but that of the request are those of complete lists.
+//! filter, so only complete lists count, except for the time of the last request.
 
 use tokio::time::Instant;
 
@@ -11,25 +11,25 @@ use super::lists::ListCall;
 pub(super) struct Served {
     /// When a caller that the guard may answer last requested a list.
     pub(super) requested: Option<Instant>,
-    /// When such a caller last received a list, from the runtime or from the guard.
+    /// When a caller that the guard may answer last received a list, from the runtime or from the guard.
     pub(super) listed: Option<Instant>,
     /// When a list was last answered from the rows.
     answered: Option<Instant>,
-    /// When an answer of the runtime was last passed on, a list or an error.
+    /// When an answer of the runtime, a list or an error, was last passed on.
     passed: Option<Instant>,
     /// When a caller last cancelled an overdue list.
     refused: Option<Instant>,
 }
 
 impl Served {
-    /// A caller requests a list.
+    /// Records that a caller requests a list.
     pub(super) fn note_request(&mut self, from: Caller, now: Instant) {
         if from == Caller::Client {
             self.requested = Some(now);
         }
     }
 
-    /// An answer of the runtime is passed on.
+    /// Records that an answer of the runtime is passed on.
     pub(super) fn note_passed(&mut self, list: &ListCall, is_list: bool, now: Instant) {
         if list.filter.is_whole() {
             self.passed = Some(now);
@@ -39,7 +39,7 @@ impl Served {
         }
     }
 
-    /// A list is answered from the rows.
+    /// Records that a list is answered from the rows.
     pub(super) fn note_answered(&mut self, list: &ListCall, now: Instant) {
         if list.is_relist() {
             self.answered = Some(now);
@@ -47,7 +47,7 @@ impl Served {
         }
     }
 
-    /// A caller has cancelled an overdue list.
+    /// Records that a caller has cancelled an overdue list.
     pub(super) fn note_refused(&mut self, list: &ListCall, now: Instant) {
         if list.is_relist() {
             self.refused = Some(now);

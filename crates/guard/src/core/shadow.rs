@@ -148,7 +148,8 @@ impl Shadow {
 }
 
 impl Guard {
-    /// A kubelet requests a complete list: rehearses the answer, as if the list were overdue.
+    /// Begins to rehearse the answer to a complete list that a kubelet requests, as if the list were
+    /// overdue.
     pub(super) fn rehearse(&mut self, kind: Kind, now: Instant) {
         let shadow = &mut self.shadows[kind];
         if let State::Idle { next } = shadow.state

@@ -37,10 +37,11 @@ const MAX_OVERDUE: Duration = Duration::from_secs(15);
 /// error this long before it.
 const ERROR_BEFORE_DEADLINE: Duration = Duration::from_secs(2);
 
-/// How long a collection waits for all ids, and for the call of one id.
+/// How long a collection waits for all ids, and how long it waits for the call of one id.
 const COLLECTION_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// How many calls are outstanding at once. A call that is older than `SLOT_TIME` does not count.
+/// How many calls for the statistics of one id may be outstanding at once. A call that is older than
+/// `SLOT_TIME` does not count.
 const MAX_OUTSTANDING_CALLS: usize = 16;
 const SLOT_TIME: Duration = Duration::from_millis(500);
 
@@ -54,10 +55,10 @@ pub(super) struct Stats {
     last: PerKind<BTreeMap<Id, Bytes>>,
     /// The ids whose statistics are outstanding, and when they were requested.
     requested: BTreeMap<(Kind, Id), Instant>,
-    /// The duration of the last list that succeeded in time.
+    /// For each method, the duration of the last list that succeeded in time.
     usual: BTreeMap<Rpc, Duration>,
-    /// The methods of which the last complete list took `MAX_OVERDUE` or longer. The runtime ends such a
-    /// list at the caller's deadline, and the next one is likely to be as slow.
+    /// The methods whose last complete list took `MAX_OVERDUE` or longer. The runtime ends such a list at
+    /// the caller's deadline, and the next one is likely to be as slow.
     slow: BTreeSet<Rpc>,
 }
 
@@ -71,7 +72,7 @@ struct List {
 #[derive(Clone, Debug)]
 struct Waiting {
     call: Call,
-    /// From when on its time counts.
+    /// When the call counts as requested: earlier than it was, if it counts as overdue at once.
     requested: Instant,
     /// The list that was passed on for this caller.
     list: Option<RuntimeCallId>,
@@ -90,7 +91,7 @@ impl Waiting {
     }
 }
 
-/// The statistics of all ids are being requested one by one.
+/// A collection of the statistics of all ids, which are requested id by id.
 #[derive(Clone, Debug)]
 struct Collecting {
     kind: Kind,
@@ -99,7 +100,7 @@ struct Collecting {
     answers: BTreeMap<Id, Bytes>,
     /// Whether the runtime has answered for at least one id.
     is_any_answered: bool,
-    /// Whether the call of one id failed, and there is no earlier value.
+    /// Whether the call for an id failed for which there is no earlier value.
     has_failed: bool,
 }
 
@@ -113,7 +114,7 @@ enum Collected {
     Restart,
 }
 
-/// The kind whose statistics a list has; `None` if the statistics are of the node.
+/// The kind whose statistics this method lists; `None` if it returns statistics of the whole node.
 fn kind_of(rpc: Rpc) -> Option<Kind> {
     match rpc {
         Rpc::ListContainerStats | Rpc::StreamContainerStats => Some(Kind::Container),
@@ -135,7 +136,8 @@ impl Stats {
         (usual * OVERDUE_FACTOR).clamp(MIN_OVERDUE, MAX_OVERDUE)
     }
 
-    /// Whether an overdue list is still outstanding, for which no caller waits any more.
+    /// Whether a list is still outstanding whose caller does not wait any more, because the list was
+    /// overdue.
     pub(super) fn are_overdue(&self) -> bool {
         let mut lists = self.lists.keys();
         lists.any(|list| self.waiting.iter().all(|it| it.list != Some(*list)))
@@ -147,13 +149,13 @@ impl Stats {
         last.flatten().copied().collect()
     }
 
-    /// Restores what an earlier process has written. A list that cannot be decoded is ignored.
+    /// Restores the values that an earlier process saved. A list that cannot be decoded is ignored.
     pub(super) fn restore(&mut self, kind: Kind, written: &Bytes) {
         self.last[kind] = rows_of([written]).unwrap_or_default();
     }
 
-    /// The caller has cancelled its call. Returns the list to cancel, if no other caller waits for it. An
-    /// overdue list stays outstanding, so that no second one is requested.
+    /// Removes a call that its caller has cancelled. Returns the list to cancel, if no other caller waits
+    /// for it. An overdue list stays outstanding, so that no second one is requested.
     pub(super) fn abandoned(&mut self, call: CallId, now: Instant) -> Option<RuntimeCallId> {
         let place = self.waiting.iter().position(|it| it.call.id == call)?;
         let runtime_call = self.waiting.remove(place).list?;
@@ -201,7 +203,7 @@ impl Guard {
             self.stats.lists.insert(runtime_call, list);
             runtime_call
         });
-        // If an earlier list is overdue, treat this one as overdue too.
+        // If an equal list is overdue, or the last one was slow, treat this one as overdue at once.
         let waited = if is_overdue { overdue } else { Duration::ZERO };
         self.stats.waiting.push(Waiting {
             call,

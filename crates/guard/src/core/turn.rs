@@ -7,11 +7,11 @@ use tokio::time::Instant;
 
 use super::Reply;
 
-/// A call from a client or an observer to the guard.
+/// Identifies a call from a client or an observer to the guard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CallId(pub u64);
 
-/// A call from the guard to the runtime.
+/// Identifies a call from the guard to the runtime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RuntimeCallId(pub u64);
 
@@ -24,18 +24,18 @@ pub enum Caller {
     Observer,
 }
 
-/// A call of one of the methods of [`is_intercepted`](super::is_intercepted).
+/// A call of a method for which [`is_intercepted`](super::is_intercepted) is true.
 #[derive(Clone, Debug)]
 pub struct Call {
-    /// Its id.
+    /// The id of the call.
     pub id: CallId,
-    /// Its method.
+    /// The method.
     pub rpc: Rpc,
-    /// The message of its request.
+    /// The message of the request.
     pub request: Bytes,
-    /// The kind of its caller.
+    /// The kind of the caller.
     pub from: Caller,
-    /// The deadline of its caller, if it has one.
+    /// The caller's deadline, if it has one.
     pub deadline: Option<Instant>,
 }
 
@@ -59,7 +59,8 @@ pub enum Phase {
     Passing,
     /// Lists are answered from the rows.
     Guarding(Instant),
-    /// Lists are overdue. No list has been answered or given up by its caller since then.
+    /// Lists are overdue. Since then, no list has been answered from the rows or given up by its
+    /// caller.
     Waiting(Instant),
     /// Lists are overdue, and so is every other call: nothing confirms the rows.
     Unresponsive(Instant),
@@ -85,9 +86,9 @@ pub enum Input {
     Disconnected,
     /// The runtime's event stream named this id.
     Hint(Id),
-    /// The mode from now on.
+    /// The mode is to be this one from now on.
     Mode(Mode),
-    /// The time of [`Guard::alarm`](super::Guard::alarm) has come.
+    /// The time that [`Guard::alarm`](super::Guard::alarm) returned has been reached.
     Time,
 }
 

@@ -89,7 +89,7 @@ impl Subscriber for Lines {
         let is_ours = ["guard", "pleg_guard", "base", "cri"]
             .iter()
             .any(|module| about.target().split("::").next() == Some(*module));
-        // The libraries log each frame below this level.
+        // At levels below INFO the libraries log each frame.
         let max_level = match is_ours || self.level == Level::TRACE {
             true => self.level,
             false => self.level.min(Level::INFO),

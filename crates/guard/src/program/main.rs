@@ -24,10 +24,10 @@ use tokio::time::sleep;
 mod args;
 mod log;
 
-/// How long a notification of systemd may take. systemd normally reads it at once.
+/// How long it may take to notify systemd, which normally reads a notification at once.
 const NOTIFY_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// How long the guard may take to stop: a kubelet waits until the next one has started.
+/// How long the guard may take to stop: a kubelet waits until the next guard has started.
 const STOP_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// Why the guard ended unexpectedly.

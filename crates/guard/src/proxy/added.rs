@@ -51,13 +51,13 @@ impl Passage {
         }
     }
 
-    /// The call was sent to the runtime.
+    /// Records that the call was sent to the runtime.
     pub(super) fn sent(&mut self) {
         self.sent = Some(self.began.elapsed());
     }
 
-    /// The answer, which was complete at `answered`, is sent back. A call that was never sent is not
-    /// counted.
+    /// Ends the measurement: the answer, which was complete at `answered`, is sent back. A call that
+    /// was never sent is not counted.
     pub(super) fn ended(&self, answered: Instant, added: &Added) {
         if let Some(sent) = self.sent {
             added.observe((sent + answered.elapsed()).as_secs_f64());

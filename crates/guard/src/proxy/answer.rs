@@ -58,7 +58,7 @@ impl Answer {
                     body.flow_control().release_capacity(data.len())?;
                     answer.data.push(data);
                 }
-                // hyper, which streams other answers, ends them in the same way.
+                // hyper, which streams other answers, treats these two resets as their end too.
                 Some(Err(error)) => match error.reason() {
                     Some(h2::Reason::NO_ERROR | h2::Reason::CANCEL) => break false,
                     _ => return Err(error),
@@ -95,8 +95,8 @@ impl Answer {
         Self::failed(UNAVAILABLE, &format!("pleg guard: {why}"))
     }
 
-    /// The error for a call without an answer, and its outcome. The status code of a reset is that of gRPC
-    /// over HTTP/2.
+    /// The error for a call without an answer, and its outcome. The status code for a reset is the one
+    /// that gRPC over HTTP/2 defines.
     pub(super) fn none(why: &NoAnswer) -> (Self, Outcome) {
         let text = format!("pleg guard: {why}");
         let NoAnswer::Reset(reason) = why else {
@@ -193,7 +193,7 @@ fn grpc_headers() -> HeaderMap {
     headers
 }
 
-/// A body of these bytes without a length: the request of the client had none either.
+/// A body of these bytes without a declared length: the client's request had none either.
 pub(super) fn whole(data: Bytes) -> Body {
     let (data, trailers) = ([data].into(), None);
     Whole { data, trailers }.boxed()

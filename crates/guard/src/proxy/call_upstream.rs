@@ -57,7 +57,7 @@ impl OpenConnection for Open {
         if self.has_ended.get() {
             return None;
         }
-        // After GOAWAY it accepts none.
+        // After GOAWAY the connection accepts no request.
         let sender = self.sender.ready().await.ok()?;
         Some(Self { sender, ..self })
     }

@@ -50,7 +50,8 @@ impl Calls {
         (call, receiver)
     }
 
-    /// The core has decided. A request that is not passed on yet may be passed on later.
+    /// Drops the measurement of a call that the core did not pass on at once. Its request may be passed
+    /// on later.
     pub(super) fn decided(&mut self, call: CallId) {
         if let Some(waiting) = self.waiting.get_mut(&call)
             && waiting.request.is_some()
@@ -59,13 +60,13 @@ impl Calls {
         }
     }
 
-    /// The request to pass on, unless the caller has left.
+    /// Takes the request, to pass it on. `None` if the caller has left.
     pub(super) fn pass(&mut self, call: CallId) -> Option<(Request<Bytes>, Caller)> {
         let waiting = self.waiting.get_mut(&call)?;
         Some((waiting.request.take()?, waiting.from))
     }
 
-    /// The request was sent to the runtime.
+    /// Records that the request was sent to the runtime.
     pub(super) fn sent(&mut self, call: CallId) {
         if let Some(waiting) = self.waiting.get_mut(&call)
             && let Some(passage) = &mut waiting.passage
@@ -88,17 +89,17 @@ impl Calls {
         let _ = waiting.answer.send(answer);
     }
 
-    /// A caller has left. Returns whether it was waiting.
+    /// Removes a caller that has left. Returns whether it was waiting.
     pub(super) fn leave(&mut self, call: CallId) -> bool {
         self.waiting.remove(&call).is_some()
     }
 
-    /// A task waits for the answer to this call.
+    /// Records the task that waits for the answer to this call.
     pub(super) fn begin(&mut self, runtime_call: RuntimeCallId, task: AbortHandle) {
         self.outstanding.insert(runtime_call, task);
     }
 
-    /// The call has ended.
+    /// Forgets a call that has ended.
     pub(super) fn end(&mut self, runtime_call: RuntimeCallId) {
         self.outstanding.remove(&runtime_call);
     }

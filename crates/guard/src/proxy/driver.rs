@@ -28,7 +28,7 @@ use crate::core::{
 /// How often the state is saved, if it has changed.
 const SAVE_EVERY: Duration = Duration::from_millis(500);
 
-/// How long until a failed attempt to save it is repeated.
+/// The pause before a failed attempt to save the state is repeated.
 const SAVE_AGAIN_AFTER: Duration = Duration::from_secs(10);
 
 /// How long reading the host's ids may take.
@@ -40,7 +40,7 @@ const PAUSED_AFTER: Duration = Duration::from_millis(300);
 /// How long reading the answers that arrived during a pause may take.
 const CATCH_UP_TIME: Duration = Duration::from_millis(100);
 
-/// A call as it was received, on which the core decides.
+/// A call on which the core decides, as it was received.
 pub(super) struct ReceivedCall {
     pub(super) rpc: Rpc,
     pub(super) request: Request<Bytes>,
@@ -67,8 +67,8 @@ pub(super) struct Driver {
     /// The connection for the event stream, and for the calls of observers on which the core does not decide.
     pub(super) streams: Upstream,
     pub(super) events: Rc<EventHub>,
-    /// Counts the connections to the runtime that have ended. Each time, the guard closes the connections of
-    /// observers, which would lose their own without the guard.
+    /// Counts the connections to the runtime that have ended. Each time one ends, the guard closes the
+    /// connections of observers, which would lose theirs without the guard.
     lost: watch::Sender<u64>,
     records: Option<RecordsFile>,
     /// When [`Self::tick`] calls the core next.
@@ -124,15 +124,15 @@ impl Driver {
                 next_tick: Cell::new(None),
                 is_due_sooner: Notify::new(),
                 added: Added::default(),
-                // No revision of an earlier guard, and not 0.
+                // The revision must not be one of an earlier guard, and not 0.
                 reports: Reports::new(started.max(1), mode),
                 proxy,
             }
         })
     }
 
-    /// A connection for the calls of one client on which the core does not decide. Its end is no evidence
-    /// about the runtime.
+    /// A connection for one client's calls on which the core does not decide. Its end is not evidence about
+    /// the runtime.
     pub(super) fn upstream_for_one(&self) -> Upstream {
         Upstream::new(self.proxy.runtime.clone(), Rc::new(|| {}))
     }
@@ -159,13 +159,13 @@ impl Driver {
         tracing::info!("the guard is switched: {mode:?}");
     }
 
-    /// The core. It must not be borrowed while the driver handles something.
+    /// Borrows the core. The borrow must end before the driver handles the next input.
     pub(super) fn guard(&self) -> Ref<'_, Guard> {
         self.guard.borrow()
     }
 
-    /// The response for a call that has no answer. An observer observes the runtime and not the
-    /// guard: with a lost connection to the runtime it loses its own.
+    /// The response for a call that has no answer. If the connection to the runtime was lost, an observer
+    /// gets no response, but loses its own connection: it observes the runtime and not the guard.
     pub(super) async fn no_answer(&self, why: &NoAnswer, from: Caller) -> Response<Body> {
         let (answer, outcome) = Answer::none(why);
         if from == Caller::Observer && matches!(outcome, Outcome::Lost) {
@@ -174,7 +174,7 @@ impl Driver {
         answer.into_response()
     }
 
-    /// Ends the connections of observers.
+    /// Ends the connections of observers. Never returns.
     async fn lose(&self) -> ! {
         self.lost.send_modify(|count| *count += 1);
         pending().await
@@ -291,12 +291,13 @@ impl Driver {
             };
             self.perform(action, relayed);
         }
-        // A runtime becomes unresponsive by time alone.
+        // Without any action, the passing of time alone can make the runtime count as unresponsive.
         let phase = self.guard.borrow().phase(now);
         if acts || phase != self.reports.phase() {
             self.report(phase);
         }
-        // Most calls change no alarm, or to a later time: then the core may be called without need.
+        // Most calls do not change the alarm, or move it to a later time. Then the timer is kept, although
+        // the core may have nothing to do when it fires.
         let alarm = self.guard.borrow().alarm(now);
         let next = self.next_tick.get();
         if alarm.is_some_and(|alarm| next.is_none_or(|next| alarm < next)) {

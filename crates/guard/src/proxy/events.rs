@@ -31,11 +31,11 @@ use super::tasks::spawn;
 use super::upstream::{NoAnswer, Upstream, request_of};
 use crate::wire::request::id_of;
 
-/// How many pieces may wait for a reader. The stream of a reader with more ends, as it would with a
-/// runtime: the reader lists to learn what it missed.
+/// How many pieces may wait for a reader. If there are more, its stream ends, as a runtime would end it:
+/// the reader then requests lists to learn what it missed.
 const MAX_WAITING_PIECES: usize = 1024;
 
-/// A longer message ends the stream: it is four times the limit of a kubelet.
+/// The longest message; a longer one ends the stream. This is four times the limit of a kubelet.
 const MAX_MESSAGE_BYTES: usize = 64 << 20;
 
 /// How often the hub checks whether a reader is left.
@@ -127,7 +127,7 @@ impl EventHub {
         let head = is_open
             .await
             .map_err(|_| Rc::new(NoAnswer::StreamEnded))??;
-        // The headers have an error: the response has no body.
+        // The headers contain an error: the response has no body.
         if head.headers.contains_key("grpc-status") {
             return Ok(Response::from_parts(head, super::answer::nothing()));
         }

@@ -12,8 +12,8 @@
 //! the agent's connection is closed when that one ends, as it would be without the guard.
 //!
 //! A streamed answer waits for its reader, and delays everything else on its connection. So each client has
-//! its own connection to the runtime, as it would without the guard. Answers on which the core decides are
-//! read completely, so one connection is enough for all clients.
+//! its own connection to the runtime, as it would without the guard. Answers to calls on which the core
+//! decides are read completely, so one connection is enough for all clients.
 //!
 //! The proxy runs in one thread with its own Tokio runtime. Nothing in it blocks, and no lock is held.
 
@@ -61,8 +61,8 @@ const MAX_REQUEST_BYTES: usize = 80 << 20;
 /// The limit of the metadata, high enough that the runtime's own limit applies.
 const MAX_HEADER_BYTES: u32 = 16 << 20;
 
-/// A kubelet may cancel hundreds of outstanding calls of an unresponsive runtime at once: that must not
-/// close a connection.
+/// How many cancelled calls a connection tolerates. A kubelet may cancel hundreds of calls to an
+/// unresponsive runtime at once: that must not close a connection.
 const MAX_RESETS: usize = 1 << 16;
 
 /// How often the event loop increments [`Handle::beats`].

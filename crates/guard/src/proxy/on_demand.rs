@@ -16,7 +16,7 @@ pub(super) trait OpenConnection: Clone {
     /// This connection once it accepts a request; `None` if it never will.
     async fn ready(self) -> Option<Self>;
 
-    /// Opens one, which calls `on_lost` when it has ended.
+    /// Opens a connection, which calls `on_lost` when it has ended.
     async fn open(path: &Path, on_lost: Rc<dyn Fn()>) -> Result<Self, NoAnswer>;
 }
 
@@ -31,7 +31,7 @@ pub(super) struct OnDemand<C> {
 }
 
 impl<C: OpenConnection> OnDemand<C> {
-    /// `on_lost` is called when a connection has ended.
+    /// Opens no connection yet. `on_lost` is called each time a connection has ended.
     pub(super) fn new(path: PathBuf, on_lost: Rc<dyn Fn()>) -> Self {
         Self {
             path: Rc::new(path),

@@ -1,9 +1,9 @@
-//! Detects a client that the HTTP/2 server refuses before the guard sees a call of it.
+//! Detects a client that the HTTP/2 server refuses before the guard sees any of its calls.
 //!
 //! A kubelet before 1.31 sends the path of the socket as `:authority`, which is invalid: each of its calls
 //! is reset. Such a client has sent the headers of a call, but no call has arrived.
 //!
-//! A client of HTTP/1.1 or of another protocol is disconnected, as containerd does it.
+//! A client of HTTP/1.1 or of another protocol is disconnected, as containerd would do.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -23,7 +23,7 @@ pub(super) struct Refusals {
 }
 
 impl Refusals {
-    /// All calls of a client were refused.
+    /// Logs that all calls of a client were refused.
     pub(super) fn log_calls(&self) {
         if !self.are_calls_logged.replace(true) {
             tracing::error!(
@@ -33,7 +33,7 @@ impl Refusals {
         }
     }
 
-    /// What a client sent could not be read.
+    /// Logs that what a client sent could not be read.
     pub(super) fn log_bytes(&self, why: &h2::Error) {
         if !self.are_bytes_logged.replace(true) {
             tracing::warn!(
@@ -51,12 +51,13 @@ pub(super) struct Calls {
 }
 
 impl Calls {
-    /// A call has arrived.
+    /// Records that a call has arrived.
     pub(super) fn arrived(&self) {
         self.has_arrived.set(true);
     }
 
-    /// Counts the calls in what the client sends. The result is called with all bytes of its connection.
+    /// Returns a function that counts the calls which the client sends. It must be called with all bytes
+    /// of the connection, in order.
     pub(super) fn counted(self: &Rc<Self>) -> impl FnMut(&[u8]) + use<> {
         let (calls, mut frames) = (self.clone(), Frames::default());
         move |bytes| {

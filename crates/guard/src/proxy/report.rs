@@ -15,7 +15,7 @@ pub(super) struct Report {
     pub(super) mode: Mode,
     /// How lists are handled.
     pub(super) phase: Phase,
-    /// The stuck status calls with their names, while lists are not passed on.
+    /// The stuck status calls with their names. Empty while the phase is passing or unresponsive.
     pub(super) stuck: Vec<OutstandingCall>,
     /// The counters.
     pub(super) figures: Figures,
@@ -28,7 +28,7 @@ pub(super) struct Reports {
 }
 
 impl Reports {
-    /// Reports whose first one has this revision.
+    /// Begins with a report that has this revision.
     pub(super) fn new(revision: u64, mode: Mode) -> Self {
         let report = Report {
             revision,

@@ -30,7 +30,7 @@ use super::{Body, MAX_HEADER_BYTES, MAX_REQUEST_BYTES, MAX_RESETS, Proxy, WINDOW
 use crate::core::{Caller, Mode, is_intercepted};
 use cri::frame::message_of;
 
-/// How long to wait after a failed `accept`, for instance without free file descriptors.
+/// How long to wait after a failed `accept`, for instance because no file descriptor is free.
 const ACCEPT_AGAIN_AFTER: Duration = Duration::from_millis(50);
 
 /// Serves until `stopped` ends, and then saves the state once more.
@@ -209,7 +209,7 @@ async fn pass(
     }
 }
 
-/// The method of a path of CRI v1. Calls with other paths are passed on unread.
+/// The method in a path of CRI v1; `None` for any other path. Calls with other paths are passed on unread.
 fn method_of(path: &str) -> Option<Rpc> {
     let (service, method) = path.strip_prefix("/runtime.")?.split_once('/')?;
     let rpc: Rpc = method.parse().ok()?;

@@ -116,7 +116,8 @@ async fn status(driver: &Rc<Driver>, request: &StatusRequest) -> Status {
     }
 }
 
-/// Why no connection to the runtime can be made, if so.
+/// Why no connection to the runtime can be made; `None` if one is open, or if connecting does not fail
+/// within `FAILS_WITHIN`.
 async fn unreachable(driver: &Driver) -> Option<Unreachable> {
     let connecting = driver.streams.connect();
     let connected = timeout(FAILS_WITHIN, connecting).await.ok()?;

@@ -32,13 +32,13 @@ pub(super) enum NoAnswer {
     /// The connection ended before the answer.
     #[error("the connection to the runtime was lost: {0}")]
     Lost(Box<dyn Error>),
-    /// What listens on the runtime's socket is no gRPC server.
+    /// The process that listens on the runtime's socket is not a gRPC server.
     #[error("what the runtime sends is not HTTP/2, on which gRPC is based")]
     NotHttp2,
     /// The shared stream of events ended before it was open.
     #[error("the stream of events ended")]
     StreamEnded,
-    /// The runtime ended this call alone (`RST_STREAM`): the connection stands.
+    /// The runtime ended only this call (`RST_STREAM`): the connection stands.
     #[error("the runtime reset the call: {0}")]
     Reset(h2::Reason),
 }
@@ -62,18 +62,19 @@ impl From<h2::Error> for NoAnswer {
     }
 }
 
-/// Why the runtime ended a call alone, if it did.
+/// The reason with which the runtime ended only this call, if it did.
 fn reset(error: &h2::Error) -> Option<h2::Reason> {
     let is_reset = error.is_reset() && error.is_remote();
     error.reason().filter(|_| is_reset)
 }
 
-/// The first frame that a runtime sends. Each HTTP/2 server begins with SETTINGS (RFC 9113, section 3.4).
+/// The header of the first frame that a runtime sends. Each HTTP/2 server begins with SETTINGS (RFC 9113,
+/// section 3.4).
 #[derive(Debug, Default)]
 pub(super) struct FirstFrame(RefCell<Vec<u8>>);
 
 impl FirstFrame {
-    /// These bytes were received.
+    /// Takes the header from the bytes that are received.
     fn read(&self, bytes: &[u8]) {
         let mut header = self.0.borrow_mut();
         let missing = FRAME_HEADER_BYTES - header.len();
@@ -86,7 +87,7 @@ impl FirstFrame {
         header.get(3).is_some_and(|kind| *kind != SETTINGS)
     }
 
-    /// Why a call has no answer, after this error.
+    /// Why a call that failed with this error has no answer.
     pub(super) fn explain(&self, error: impl Into<NoAnswer>) -> NoAnswer {
         match self.is_foreign() {
             true => NoAnswer::NotHttp2,
@@ -95,7 +96,8 @@ impl FirstFrame {
     }
 }
 
-/// Connects to the runtime.
+/// Connects to the runtime. Also returns the header of the first frame, which is filled in as it is
+/// received.
 pub(super) async fn open_stream(
     path: &Path,
 ) -> Result<

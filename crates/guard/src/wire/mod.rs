@@ -16,7 +16,7 @@ pub(crate) mod status;
 
 use cri::Rpc;
 
-/// Pod sandbox or container.
+/// What a call is about: pod sandboxes or containers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Kind {
     /// Pod sandboxes.
@@ -28,7 +28,7 @@ pub enum Kind {
 impl Kind {
     pub(crate) const BOTH: [Self; 2] = [Self::Sandbox, Self::Container];
 
-    /// The call that lists them.
+    /// The call that lists this kind.
     pub(crate) fn list(self) -> Rpc {
         match self {
             Self::Sandbox => Rpc::ListPodSandbox,
@@ -36,7 +36,7 @@ impl Kind {
         }
     }
 
-    /// The call that returns the status of one.
+    /// The call that returns the status of one sandbox or container.
     pub(crate) fn status(self) -> Rpc {
         match self {
             Self::Sandbox => Rpc::PodSandboxStatus,

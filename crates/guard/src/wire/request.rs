@@ -30,7 +30,7 @@ pub(crate) enum Target {
 }
 
 impl Target {
-    /// The kind of what is to be created, if something is.
+    /// The kind of the sandbox or container to create; `None` for an existing one.
     pub(crate) fn created(&self) -> Option<Kind> {
         match self {
             Self::NewSandbox { .. } => Some(Kind::Sandbox),
@@ -54,8 +54,8 @@ pub(crate) struct Mutation {
 }
 
 impl Mutation {
-    /// Reads the request of a mutation. Returns `None` if the method is not one, or if the request cannot be
-    /// decoded.
+    /// Reads the request of a mutation. Returns `None` if the method is not that of a mutation, or if the
+    /// request cannot be decoded.
     pub(crate) fn read(rpc: Rpc, request: &Bytes) -> Option<Self> {
         let mut grace_seconds = 0;
         let mut config = Bytes::new();
@@ -150,7 +150,8 @@ impl Mutation {
     }
 }
 
-/// The id in field 1 of a request. All requests for one id have it there.
+/// The id in field 1 of a message. All requests for one id have it there, and so have events and the
+/// answers to creations.
 pub(crate) fn id_of(request: &Bytes) -> Option<Id> {
     let id = part(request, 1)?;
     std::str::from_utf8(&id).ok().map(Id::from)

@@ -17,9 +17,9 @@ pub(crate) const RUNNING: i32 = 1;
 pub(crate) const EXITED: i32 = 2;
 pub(crate) const READY: i32 = 0;
 
-/// Whether it is one of the states that only rise: those of a container except `CONTAINER_UNKNOWN`, which
-/// any other may follow. Sandboxes are excluded because cri-dockerd lists a sandbox as not ready until it is
-/// started.
+/// Whether this is one of the states of a container that only rise: all except `CONTAINER_UNKNOWN`, which
+/// any other state may follow. Sandboxes are excluded because cri-dockerd lists a sandbox as not ready
+/// until it is started.
 pub(crate) fn rises(kind: Kind, state: i32) -> bool {
     kind == Kind::Container && (0..=EXITED).contains(&state)
 }
@@ -111,7 +111,7 @@ pub(crate) fn rows_of<'a>(
     Ok(rows)
 }
 
-/// Pairs of field numbers: in another message, and of the same field in a row.
+/// Pairs of field numbers: the number in another message, and that of the same field in a row.
 const SANDBOX_OF_STATUS: [(u32, u32); 7] = [(1, 1), (2, 2), (3, 3), (4, 4), (7, 5), (8, 6), (9, 7)];
 const CONTAINER_OF_STATUS: [(u32, u32); 9] = [
     (1, 1),
@@ -132,9 +132,9 @@ const IMAGE_ID_OF_ROW: u32 = 10;
 const IMAGE_ID_OF_STATUS: u32 = 17;
 const IMAGE_OF_CONFIG: u32 = 2;
 
-/// The row of a sandbox or container with this status, a `PodSandboxStatus` or a `ContainerStatus`. A status
-/// does not have the sandbox of a container, and that of an old runtime does not have its image: both are
-/// taken from the row that was `made` from the request.
+/// The row of a sandbox or container with this status, a `PodSandboxStatus` or a `ContainerStatus`. A
+/// status lacks the sandbox of a container, which the caller supplies. The status of an old runtime also
+/// lacks the id of the image, which is taken from the row that was `made` from the request.
 pub(crate) fn row_of_status(
     kind: Kind,
     status: &[u8],

@@ -26,13 +26,13 @@ pub(crate) struct Status {
     pub(crate) bytes: Bytes,
 }
 
-/// The field of the labels in a `PodSandboxStatus`, and the label that only a container has. Sandboxes of
-/// CRI-O have it with the value that dockerd's sandboxes have.
+/// The field of the labels in a `PodSandboxStatus`, and the label with a container's name. CRI-O sets it
+/// on sandboxes too, to the name that dockerd's sandboxes have.
 const LABELS: u32 = 7;
 const CONTAINER_NAME: &str = "io.kubernetes.container.name";
 
-/// The field of the JSON under `info` that is read. The rest, such as the environment of the container,
-/// is not.
+/// The field of the JSON under `info` that is read. The rest, such as the environment of the container, is
+/// not read.
 #[derive(Deserialize)]
 struct Info {
     #[serde(rename = "sandboxID")]

@@ -13,7 +13,7 @@ use crate::node::{
 const CONTAINERS: usize = 40;
 const SECOND: Duration = Duration::from_secs(1);
 
-/// The status lock of one container.
+/// Which calls hang while the status lock of one container is held.
 fn locked(rpc: Rpc, id: &str) -> bool {
     match rpc {
         Rpc::ListContainers => true,
@@ -283,8 +283,8 @@ fn after_the_runtime_process_is_replaced_no_list_is_answered_from_the_old_rows()
     );
 }
 
-/// The answer has only the sandbox. If a list omitted one of its containers, the kubelet would start it a
-/// second time.
+/// The answer to `RestorePod` shows only the sandbox. If a list omitted one of its containers, the
+/// kubelet would start it a second time.
 ///
 /// Enforces G2.
 #[test]

@@ -27,11 +27,11 @@ pub struct Node {
     pub fails: fn(Rpc, &str) -> bool,
     /// The ids on the host that the runtime does not have; `None` if the host's ids cannot be read.
     pub leftovers: Option<Vec<String>>,
-    /// Whether the runtime has [`MADE_SANDBOX`] too, and whether that has an address.
+    /// If the runtime has [`MADE_SANDBOX`] too: whether that sandbox has an address.
     pub makes_sandbox: Option<bool>,
     /// How long the runtime takes for each call.
     pub takes: Box<dyn FnMut(Rpc) -> Duration>,
-    /// Until when each worker of the runtime is busy; empty for an unlimited number of workers.
+    /// The time until which each worker of the runtime is busy; empty for an unlimited number of workers.
     pub busy: Vec<Instant>,
     /// How often the alarm woke the guard.
     pub turns: usize,
@@ -114,7 +114,7 @@ pub fn nested(bytes: &[u8]) -> Vec<u8> {
     message
 }
 
-/// The statistics of an id, as the answer for it has them.
+/// The statistics of an id, as encoded in the answer for it.
 pub fn stats_of(id: &str) -> Vec<u8> {
     nested(&nested(&nested(id.as_bytes())))
 }
@@ -145,7 +145,7 @@ impl Node {
         node
     }
 
-    /// The same, with a guard without a limit.
+    /// A node whose lists the guard has received, with a guard without a limit.
     pub fn without_limit(sandboxes: usize, containers: usize) -> Self {
         let mut node = Self::starting(sandboxes, containers);
         node.guard = Self::guard(node.began, node.now, Duration::from_secs(1 << 30));
@@ -232,7 +232,7 @@ impl Node {
         self.step(Input::Mode(mode));
     }
 
-    /// The runtime's event stream names this id.
+    /// Sends an event of the runtime's stream that names this id.
     pub fn send_event(&mut self, id: &str) {
         self.step(Input::Hint(id.into()));
     }
@@ -495,7 +495,7 @@ impl Node {
         self.hangs = hangs;
     }
 
-    /// The runtime's process ends: all hanging calls are lost.
+    /// Ends the runtime's process: all hanging calls are lost.
     pub fn disconnect(&mut self) {
         for (runtime_call, ..) in std::mem::take(&mut self.held) {
             self.step(Input::Answered(runtime_call, Outcome::Lost));
@@ -539,7 +539,7 @@ impl Node {
         call
     }
 
-    /// The caller cancels its call.
+    /// Cancels a call in the name of its caller.
     pub fn abandon(&mut self, call: CallId) {
         self.step(Input::Abandoned(call));
     }

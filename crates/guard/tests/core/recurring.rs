@@ -23,7 +23,8 @@ fn running() -> Vec<u8> {
     .encode_to_vec()
 }
 
-/// The calls that hang are never answered; all later calls are answered at once.
+/// Checks that the fault ends although the calls that hang are never answered: all later calls are
+/// answered at once.
 #[track_caller]
 fn assert_the_fault_ends(node: &mut Node) {
     node.hangs = |_, _| false;
@@ -218,7 +219,7 @@ fn recurring_locks_of_many_lengths_are_each_guarded_soon() {
 }
 
 #[test]
-fn one_slow_status_does_not_prevent_that_slow_lists_raise_the_limit() {
+fn one_slow_status_does_not_keep_slow_lists_from_raising_the_limit() {
     // Lists take 10 s. The status of one container takes 20 s, and every other one 20 ms.
     let mut node = Node::new(20, 40);
     node.takes = Box::new(|rpc| {

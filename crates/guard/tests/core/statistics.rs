@@ -30,7 +30,7 @@ fn locked() -> Node {
     node
 }
 
-/// The lists hang, and the statistics of one container.
+/// Which calls hang: lists of statistics, and the call for the statistics of one container.
 fn one_is_locked(rpc: Rpc, id: &str) -> bool {
     match rpc {
         Rpc::ListContainerStats | Rpc::StreamContainerStats => true,

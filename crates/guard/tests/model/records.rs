@@ -13,7 +13,8 @@ use super::runtime::{
     EXITED, Item, Life, NOT_READY, RUNNING, Runtime, is_change, shown, status_of,
 };
 
-/// An answer to a call that was sent this long before a list was requested confirms what it shows.
+/// An answer confirms what it shows if its call was sent at most this long before the list was
+/// requested.
 const CONFIRMS_FOR: Duration = Duration::from_secs(1);
 
 #[derive(Clone, Debug, Default)]
@@ -25,20 +26,20 @@ struct Record {
     /// may have either order.
     highest: Option<i32>,
     saved: Option<i32>,
-    /// When the newest call was sent whose answer has shown it to this guard.
+    /// When the newest call whose answer has shown it to this guard was sent.
     confirmed: Option<Instant>,
-    /// The last answer to a status call for it was an error.
+    /// Whether the last answer to a status call for it was an error.
     fails: bool,
     /// When the last change of it was answered.
     changed: Option<Instant>,
-    /// When the kubelet, or a complete list, first had it.
+    /// When the kubelet first knew it, or a complete list first contained it.
     known: Option<Instant>,
     /// When a caller was first given each state.
     given: [Option<Instant>; 3],
     /// When a caller was given the answer to its start, and to its removal.
     started: Option<Instant>,
     removed: Option<Instant>,
-    /// Its removal was given before the records were saved.
+    /// Whether a caller was given the answer to its removal before the records were saved.
     is_removal_saved: bool,
 }
 
@@ -59,7 +60,7 @@ impl Records {
         self.records.entry(item).or_default()
     }
 
-    /// The runtime has answered a call of the guard that was sent at `sent`.
+    /// Records that the runtime has answered a call of the guard that was sent at `sent`.
     pub fn reported(
         &mut self,
         rpc: Rpc,
@@ -84,7 +85,7 @@ impl Records {
         }
     }
 
-    /// A change was answered, or completed by the guard.
+    /// Records that a change was answered, or completed by the guard.
     fn changed(&mut self, rpc: Rpc, item: Item, is_done: bool, now: Instant) {
         let record = self.of(item);
         if rpc != Rpc::CreateContainer {
@@ -96,7 +97,7 @@ impl Records {
         }
     }
 
-    /// A caller was given this answer.
+    /// Records that a caller was given this answer.
     pub fn given(&mut self, rpc: Rpc, item: Option<Item>, outcome: &Outcome, now: Instant) {
         for (item, state) in messages(rpc, outcome) {
             let record = self.of(item);
@@ -117,7 +118,7 @@ impl Records {
         }
     }
 
-    /// The guard's records were saved.
+    /// Marks what is known now as saved, because the guard's records were saved.
     pub fn saved(&mut self) {
         for record in self.records.values_mut() {
             record.saved = record.highest;
@@ -125,8 +126,8 @@ impl Records {
         }
     }
 
-    /// The guard is restarted from the saved records. It does not know later states until the runtime
-    /// reports them again.
+    /// Returns to what was saved, because the guard is restarted from its saved records. It does not
+    /// know later states until the runtime reports them again.
     pub fn restarted(&mut self) {
         for record in self.records.values_mut() {
             record.highest = record.saved;

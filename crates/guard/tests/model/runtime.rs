@@ -55,7 +55,7 @@ pub enum Fault {
     Statuses(Kind),
     /// The status of an item hangs, and so does every change of it.
     StatusOf(Item),
-    /// The status of an item is an error.
+    /// The status of an item is answered with an error.
     Fails(Item),
     /// Changes are done, but not answered.
     Changes,
@@ -321,7 +321,7 @@ pub fn request(rpc: Rpc, item: Option<Item>, sandbox: impl Fn(Item) -> Item) -> 
     request.into()
 }
 
-/// The item whose id a request has.
+/// The item whose id a request contains.
 pub fn item_of(request: &Bytes) -> Option<Item> {
     let read = v1::ContainerStatusRequest::decode(request.clone()).ok()?;
     (!read.container_id.is_empty()).then(|| Item::of(&read.container_id))

@@ -35,7 +35,7 @@ pub enum Step {
     List(Kind),
     Status(Item),
     Change(Rpc, Item),
-    /// One call that hangs is answered, by its place.
+    /// The hanging call at this place is answered.
     Answer(usize, Answer),
     /// The guard is killed and started again.
     Restart,
@@ -50,7 +50,7 @@ pub struct Start {
     pub steps: usize,
     /// Whether the host reports the runtime's ids.
     pub host_reports: bool,
-    /// The lists of this kind hang, and the guard answers them.
+    /// The kind whose lists hang and are answered by the guard, if any.
     pub guards: Option<Kind>,
 }
 
@@ -66,7 +66,7 @@ pub struct Alphabet {
 }
 
 impl Alphabet {
-    /// The steps that are tried after these, of which `left` may still be taken.
+    /// The steps that are tried after these. At most `left` more steps may be taken.
     pub fn next(&self, world: &World, path: &[Step], left: usize) -> Vec<Step> {
         let mut steps = self.enabled(world);
         steps.retain(|step| {
@@ -176,8 +176,8 @@ fn can_change(rpc: Rpc, life: Life) -> bool {
     }
 }
 
-/// Whether no other order of the same steps, and no exchange of containers that are alike, has
-/// been or will be tried in place of this one.
+/// Whether this step continues the one world that is tried among equivalent ones: those with another
+/// order of the same steps, or with an exchange of containers that are alike.
 fn is_first_of_its_kind(world: &World, path: &[Step], step: Step) -> bool {
     let Some(last) = path.last() else {
         return is_first_alike(world, path, step);
@@ -250,8 +250,8 @@ fn affects(fault: Fault, call: Step) -> bool {
     }
 }
 
-/// Containers that began alike are interchangeable until a step names one. So the first of them is named
-/// first.
+/// Whether a step names the first of the containers that are still interchangeable. Those that began
+/// alike are, until a step names one.
 fn is_first_alike(world: &World, path: &[Step], step: Step) -> bool {
     let Some(Item(kind, number)) = item_of(step) else {
         return true;

@@ -42,7 +42,7 @@ pub struct Sent {
     pub rpc: Rpc,
     pub item: Option<Item>,
     sent: Instant,
-    /// The call that was passed on; the guard makes the others itself.
+    /// The caller's call, if it was passed on; `None` if the guard itself made the call.
     call: Option<CallId>,
     /// The answer as of the request; for a change, as of its completion.
     early: Option<Outcome>,
@@ -69,7 +69,7 @@ pub struct World {
     /// How many answered lists were checked.
     pub checked: u64,
     wrong: Option<String>,
-    /// Prints what happens.
+    /// Whether to print what happens.
     pub speaks: bool,
     start: Instant,
     /// The initial states of the containers.
@@ -153,7 +153,7 @@ impl World {
         }
     }
 
-    /// Whether lists are not passed.
+    /// Whether the guard does not pass lists on.
     pub fn is_guarding(&self) -> bool {
         self.guard.phase(self.now) != Phase::Passing
     }
@@ -306,7 +306,7 @@ impl World {
         self.records.saved();
     }
 
-    /// The guard is killed and restarted from its saved records.
+    /// Kills the guard, and restarts it from its saved records.
     fn restart(&mut self) {
         self.calls.clear();
         self.held.clear();
@@ -375,7 +375,7 @@ impl World {
         }
     }
 
-    /// A call ends with this answer, of the guard or of the runtime.
+    /// Ends a call with this answer, of the guard or of the runtime.
     fn give(&mut self, call: CallId, outcome: &Outcome, is_own: bool) {
         let Some(of) = self.calls.remove(&call) else {
             self.wrong = Some("a call has ended twice".to_owned());
@@ -425,7 +425,7 @@ impl World {
         }
     }
 
-    /// The guard answers lists from here on, because the lists of a kind hang.
+    /// Lets the lists of a kind hang, until the guard answers them.
     pub fn begin_guarding(&mut self, kind: Kind) -> Result<(), String> {
         self.take(Step::Begins(Fault::Lists(kind)))?;
         self.take(Step::List(kind))?;

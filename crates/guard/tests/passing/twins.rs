@@ -92,7 +92,7 @@ fn sandbox_config(rng: &mut Rng) -> v1::PodSandboxConfig {
     }
 }
 
-/// A request of a kubelet for an id that exists, existed, or never will.
+/// A request of a kubelet for an id that exists, has existed, or will never exist.
 fn message(rng: &mut Rng, rpc: Rpc) -> Vec<u8> {
     let number = rng.u8(0..8);
     let sandbox = format!("p{number}.{}", rng.u8(0..3));

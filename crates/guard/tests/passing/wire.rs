@@ -242,7 +242,7 @@ async fn answer(
     let does = parts.headers.get("x-do").cloned();
     let does = does.as_ref().and_then(|word| word.to_str().ok());
     if does == Some("reset") {
-        // The server ends this stream alone.
+        // The server ends only this stream.
         return Err(std::io::Error::other("reset"));
     }
     let (hangs, echoes) = {

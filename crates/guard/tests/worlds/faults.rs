@@ -19,14 +19,14 @@ pub struct Faults {
     lacked: BTreeMap<String, (u32, Instant)>,
     /// The ids that lists have shown to the guard since its start.
     listed: BTreeSet<String>,
-    /// When the newest call was requested whose answer has shown the id to the guard.
+    /// When the newest call whose answer has shown the id to the guard was requested.
     shown: BTreeMap<String, Instant>,
     /// The number of answers that lacked an id that exists.
     pub count: u64,
 }
 
 impl Faults {
-    /// The next list or the next status lacks this id.
+    /// Lets the next list or the next status lack this id.
     pub fn begin(&mut self, id: &str, by_list: bool) {
         self.next.insert((id.to_owned(), by_list));
     }
@@ -54,7 +54,7 @@ impl Faults {
         Some(id)
     }
 
-    /// The answer to a call that was requested at `requested` lacks this id.
+    /// Records that the answer to a call that was requested at `requested` lacks this id.
     pub fn lacked(&mut self, id: String, requested: Instant) {
         let (count, last) = self.lacked.entry(id).or_insert((0, requested));
         *count += 1;
@@ -62,7 +62,7 @@ impl Faults {
         self.count += 1;
     }
 
-    /// An answer arrived. The ids that it shows are no longer missing, if it was requested later.
+    /// Records an answer. The ids that it shows are no longer missing, if it was requested later.
     pub fn answered(&mut self, call: &RuntimeCall, outcome: &Outcome, since: Instant) {
         let Outcome::Messages(messages) = outcome else {
             return;
@@ -97,7 +97,7 @@ impl Faults {
         }
     }
 
-    /// The answer to a call that was requested at `since` has shown this id to the guard.
+    /// Records that the answer to a call that was requested at `since` has shown this id to the guard.
     pub fn shows(&mut self, id: &str, since: Instant) {
         let shown = self.shown.entry(id.to_owned()).or_insert(since);
         *shown = since.max(*shown);
@@ -108,7 +108,7 @@ impl Faults {
         self.shown.get(id).is_some_and(|shown| *shown >= since)
     }
 
-    /// The guard is restarted, and may know nothing.
+    /// Forgets what the guard was shown: it is restarted, and may know nothing.
     pub fn forget(&mut self) {
         self.listed.clear();
         self.shown.clear();

@@ -17,11 +17,11 @@ pub struct Call {
     pub rpc: Rpc,
     pub request: Bytes,
     pub requested: Instant,
-    /// An observer makes the call, and not the kubelet.
+    /// Whether an observer makes the call, and not the kubelet.
     pub is_ours: bool,
 }
 
-/// What the answers to the kubelet have shown of an id.
+/// What the answers to the kubelet have shown about an id.
 #[derive(Clone, Debug, Default)]
 pub struct Reported {
     /// The highest state, and when it was first shown.

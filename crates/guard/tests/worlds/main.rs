@@ -2,8 +2,8 @@
 //! random faults, changes, filters and restarts, in virtual time.
 //!
 //! - A list that the guard answers omits no id that exists and that the kubelet or a list knows.
-//! - This holds too if one answer of the runtime lacked the id, or if a later answer than two such
-//!   answers had it.
+//! - This holds too if one answer of the runtime lacked the id, or if two answers lacked it and a later
+//!   one contained it.
 //! - No list shows a started container as created, or as exited before its status does.
 //! - No list is older than an answer that was given before.
 //! - A change that the guard completed is done.

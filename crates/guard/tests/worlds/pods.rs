@@ -49,7 +49,7 @@ struct Seen {
 struct Pod {
     names: Vec<String>,
     is_deleted: bool,
-    /// Its volumes are released.
+    /// Whether its volumes are released.
     is_released: bool,
     /// The state in the last lists.
     listed: BTreeMap<String, Seen>,
@@ -76,7 +76,7 @@ pub struct Acting {
     relist: Option<Instant>,
     sandboxes: Vec<v1::PodSandbox>,
     calls: BTreeMap<CallId, Want>,
-    /// How many containers it has started, and of how many pods it has released the volumes.
+    /// How many containers it has started, and the volumes of how many pods it has released.
     pub started: u64,
     pub released: u64,
 }
@@ -115,7 +115,8 @@ impl Acting {
         vec![(Rpc::ListPodSandbox, Bytes::new(), Want::Sandboxes)]
     }
 
-    /// A call has ended. `released` is called with the UID of each pod whose volumes are released now.
+    /// Handles the end of a call. Calls `released` with the UID of each pod whose volumes are released
+    /// now.
     pub fn on_end(
         &mut self,
         call: CallId,
@@ -164,7 +165,7 @@ impl Acting {
         }
     }
 
-    /// An action of a worker has ended, successfully or not.
+    /// Records that an action of a worker has ended, successfully or not.
     fn did(&mut self, uid: &str, now: Instant) {
         if let Some(pod) = self.pods.get_mut(uid) {
             pod.busy -= 1;
@@ -172,7 +173,7 @@ impl Acting {
         }
     }
 
-    /// All calls are lost with the guard.
+    /// Ends all calls, which are lost with the guard.
     pub fn lost_all(&mut self, now: Instant) {
         // Calls that are not sent yet are not lost.
         for want in std::mem::take(&mut self.calls).into_values() {
@@ -184,7 +185,7 @@ impl Acting {
         }
     }
 
-    /// Both lists are answered: requests the status of each container of the pods that have changed.
+    /// Requests the status of each container of the pods that have changed, once both lists are answered.
     fn inspect(&mut self, containers: Vec<v1::Container>) -> Vec<Wanted> {
         let Some(begun) = self.relist.take() else {
             return Vec::new();

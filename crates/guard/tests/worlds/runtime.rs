@@ -24,7 +24,7 @@ pub struct Thing {
     /// Its states and when each began, the newest last.
     pub states: Vec<(Instant, i32)>,
     pub removed: Option<Instant>,
-    /// Whether another client than the kubelet has created it.
+    /// Whether a client other than the kubelet has created it.
     pub is_foreign: bool,
 }
 
@@ -80,15 +80,15 @@ pub struct Runtime {
     pub lists_hang: BTreeSet<Kind>,
     /// The ids whose status hangs.
     pub statuses_hang: BTreeSet<String>,
-    /// The kinds of which every status hangs.
+    /// The kinds whose statuses all hang.
     pub kinds_hang: BTreeSet<Kind>,
-    /// Changes are done, but not answered.
+    /// Whether changes are done, but not answered.
     pub answers_hang: bool,
     pub is_stopped: bool,
-    /// Creations fail.
+    /// Whether creations fail.
     pub refuses_creations: bool,
-    /// Behaves like cri-dockerd, which returns a sandbox as a container and the reverse, and whose verbose
-    /// status does not have the sandbox of a container.
+    /// Whether it behaves like cri-dockerd, which returns a sandbox as a container and the reverse, and
+    /// whose verbose status does not have the sandbox of a container.
     pub is_dockerd: bool,
     /// The id that the next answer lacks although it exists.
     pub hidden: Option<String>,
@@ -108,7 +108,7 @@ impl Runtime {
         since.map_or(0, |since| since.as_nanos() as i64)
     }
 
-    /// All faults end.
+    /// Ends all faults.
     pub fn recover(&mut self) {
         self.lists_hang.clear();
         self.statuses_hang.clear();

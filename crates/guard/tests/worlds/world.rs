@@ -39,7 +39,8 @@ pub struct Counts {
     pub compared: u64,
     /// How many answers of the runtime lacked an id that exists.
     pub lacked: u64,
-    /// How many containers the acting kubelet has started, and of how many pods it has released the volumes.
+    /// How many containers the acting kubelet has started, and the volumes of how many pods it has
+    /// released.
     pub started: u64,
     pub released: u64,
 }
@@ -96,7 +97,8 @@ pub struct World {
     mode: Mode,
     /// A kubelet that acts on its answers, in place of one that makes random calls.
     acting: Option<Acting>,
-    /// The host's ids can be read, and only one running container is ever stuck: no list is refused.
+    /// Whether the host's ids can be read and only one running container is ever stuck: then no list is
+    /// refused.
     is_ordinary: bool,
     /// How many seconds a call takes at least and at most.
     takes: (f64, f64),
@@ -327,7 +329,7 @@ impl World {
         }
     }
 
-    /// While one container is stuck and another one exists, each list is answered.
+    /// Checks that each list is answered in time while one container is stuck and another one exists.
     fn check_wait(&self, call: &Call) {
         let waited = self.now - call.requested;
         let is_in_question = self.is_ordinary && !call.is_ours && call.rpc == Rpc::ListContainers;
@@ -511,7 +513,7 @@ impl World {
         }));
     }
 
-    /// A call of the acting kubelet has ended.
+    /// Handles the end of a call of the acting kubelet.
     fn ended(&mut self, call: CallId, outcome: Option<&Outcome>) {
         let now = self.now;
         let Some(acting) = &mut self.acting else {
@@ -576,7 +578,7 @@ impl World {
         }
     }
 
-    /// A fault begins or ends, a container exits, or another client changes something.
+    /// Lets a fault begin or end, a container exit, or another client change something.
     fn change(&mut self) {
         let pause = self.rng.f64() * 3.0;
         self.at(pause, Event::Changes);
@@ -675,7 +677,8 @@ impl World {
         }
     }
 
-    /// One container is stuck. Others exit and are created, creations fail, the guard is restarted.
+    /// Makes a random change of an ordinary world: one container gets stuck or exits, another client
+    /// creates a pod, creations begin or cease to fail, or the guard is restarted.
     fn change_what_is_usual(&mut self, one: Option<String>) {
         // A restarted guard does not know that a container is running if that was not saved.
         let saved = self.now.checked_sub(SAVED_WITHIN).unwrap_or(self.now);
@@ -715,7 +718,7 @@ impl World {
         }
     }
 
-    /// The guard is killed and restarted.
+    /// Kills the guard, and restarts it.
     fn restart_guard(&mut self) {
         self.note(|| "the guard is restarted".to_owned());
         self.calls.clear();
@@ -734,7 +737,7 @@ impl World {
         }
     }
 
-    /// The kubelet received this answer, from the runtime or from the guard.
+    /// Records an answer that the kubelet received, from the runtime or from the guard.
     fn reported(&mut self, call: &Call, outcome: &Outcome) {
         let now = self.now;
         let id = id_of(&call.request);

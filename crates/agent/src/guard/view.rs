@@ -24,10 +24,11 @@ pub(crate) struct View {
     pub(super) socket: String,
     pub(super) phase: Phase,
     pub(super) stuck: Vec<OutstandingCall>,
-    /// When a client last received lists of both kinds, and last requested them.
+    /// When a client last received both lists.
     pub(super) listed: Option<Instant>,
-    pub(super) asked: Option<Instant>,
     /// When a client last requested both lists.
+    pub(super) asked: Option<Instant>,
+    /// When a client last requested both lists or, if none has, when the guard started.
     pub(super) idle: Instant,
     pub(super) answers: BTreeMap<Rpc, u64>,
     pub(super) given_up: BTreeMap<Rpc, u64>,

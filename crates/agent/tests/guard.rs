@@ -41,7 +41,7 @@ async fn reported(client: &AgentClient, wanted: Reason) {
     }
 }
 
-/// Enforces O7 of `SPECIFICATION.md`.
+/// Enforces O7.
 #[tokio::test]
 async fn a_guard_that_is_replaced_in_mid_fault_does_not_make_the_runtime_unreachable() {
     let place = tempfile::tempdir().unwrap();

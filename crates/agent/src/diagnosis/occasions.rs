@@ -39,7 +39,7 @@ pub(super) enum Occasion {
     CheckUp,
 }
 
-/// What is wrong with the node, regardless of since when.
+/// What is wrong with the node, regardless of when it began.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Trouble {
     state: HealthState,

@@ -127,8 +127,8 @@ impl Places {
 }
 
 impl Taken {
-    /// Makes one connection leave whose time is up. If there is none, returns when the next one's
-    /// time will be up.
+    /// Makes a connection whose time is up leave. If there is none, returns when the next one's time
+    /// will be up.
     fn make_room(&mut self, now: Instant) -> Result<(), Option<Instant>> {
         let ends = |state: &State| state.time_is_up_at();
         let late = self.places.iter().filter(|(_, state)| {

@@ -1,8 +1,8 @@
 //! Symptoms: what this machine shows although all calls are answered. A runc or a CNI plugin does not
 //! return, a container does not end, or its shim or conmon is stopped or gone; or no file can be written
-//! where runtimes keep their state. Each of these keeps a change that a kubelet has requested from being
-//! done. The doctor finds out why. That the runtime does not answer statistics is a symptom as well: it
-//! follows from reports, not from a scan.
+//! where runtimes keep their state. In each case, a change that a kubelet has requested is not completed.
+//! The doctor finds out why. If the runtime does not answer calls for statistics, that is a symptom as
+//! well, which follows from reports and not from a scan.
 //!
 //! ```text
 //!   every 15 s: new PIDs in /proc --> scan (pure) --> commands:   runcs and CNI plugins that are overdue

@@ -146,8 +146,8 @@ impl Fold {
         self.diagnoses.findings()
     }
 
-    /// Notes that the agent that recorded the last entry still runs at this time. States that lasted
-    /// then still last, because the agent records each change.
+    /// Records that the agent that recorded the last entry still runs at this time. States that
+    /// lasted then still last, because the agent records each change.
     pub fn runs_at(&mut self, time: WallTime) {
         let now = Mark::other(time);
         self.last = self.last.map(|last| match Unrecorded::between(last, now) {

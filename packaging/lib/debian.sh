@@ -19,7 +19,7 @@ private_apt() {
         -o APT::Sandbox::User=root -o APT::Install-Recommends=false -o Debug::NoLocking=true "$@"
 }
 
-# Fails with the reason on standard output.
+# Downloads the lists of packages. On failure, prints the reason on standard output.
 fetch_lists() {
     local state=$debian_packages/apt keyring=/usr/share/keyrings/debian-archive-keyring.gpg
     if ! command -v apt-get >/dev/null || [ ! -e "$keyring" ]; then
@@ -50,7 +50,8 @@ download() {
 
 glibc_of() { echo "$debian_packages/glibc-$1"; }
 
-# The packages of glibc for an architecture. Fails with the reason on standard output.
+# Downloads the packages of glibc for an architecture. On failure, prints the reason on standard
+# output.
 fetch_glibc() {
     local folder base
     folder=$(glibc_of "$1")
@@ -70,8 +71,9 @@ fetch_glibc() {
 
 fetched_rustc() { echo "$debian_packages/rust/rustc"; }
 
-# Debian's compiler for amd64, run with the libraries that it was built for, which may differ from
-# this machine's. It links with this machine's linkers. Fails with the reason on standard output.
+# Fetches Debian's compiler for amd64, which runs with the libraries that it was built for; they
+# may differ from this machine's. It links with this machine's linkers. On failure, prints the
+# reason on standard output.
 fetch_rustc() {
     local folder=$debian_packages/rust backports=$debian-backports package
     [ -e "$folder/has-$1" ] && return

@@ -1,7 +1,7 @@
 # Builds a container image without a container engine: one layer with the observer and the glibc that
 # it needs, which `docker load`, `ctr images import`, `podman load` and `skopeo` can read.
 #
-#   oci-layout, index.json, blobs/sha256/*   the image as OCI's image layout has it
+#   oci-layout, index.json, blobs/sha256/*   the image in OCI's image layout
 #   manifest.json                            for Docker before 25, which reads no OCI layout
 #
 # shellcheck shell=bash disable=SC2154 # `dist` sets `version`.
@@ -107,7 +107,8 @@ make_multi_image() {
         mkdir "$work/one"
         tar -xf "$image" -C "$work/one"
         mv "$work"/one/blobs/sha256/* "$layout/blobs/sha256/"
-        # The descriptor of the image, without the annotations of a single one.
+        # The descriptor of the image, without the annotations that only an image of one architecture
+        # has.
         manifests+=$(sed -E 's/.*"manifests":\[(.*)\]\}$/\1/; s/,"annotations":\{[^}]*\}//' "$work/one/index.json"),
         rm -rf "$work/one"
     done

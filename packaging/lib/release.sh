@@ -1,4 +1,4 @@
-# What a release has besides its files: where they come from, what they are, and who says so.
+# What a release has in addition to its files: their origin, their checksums, and a signature.
 #
 #   pleg-VERSION.provenance.json   in-toto statement with a SLSA provenance predicate: each file by its digest
 #   SHA256SUMS                     each file, and the provenance
@@ -14,14 +14,15 @@ json() {
 
 digest_of() { sha256sum <"$1" | cut -d' ' -f1; }
 
-# The address of the source without what a remote may hold besides it: a user and a token.
+# The address of the source, without the user and the token that the address of a remote may contain.
 source_address() {
     local address
     address=${PLEG_DIST_SOURCE:-$(git remote get-url origin 2>/dev/null || echo unknown)}
     echo "$address" | sed -E 's#^(https?://)[^/@]*@#\1#'
 }
 
-# write_provenance FOLDER: of all files in it. The same bytes, whatever the machine, the user and the date.
+# write_provenance FOLDER: writes the provenance of all files in it, with the same bytes whatever the
+# machine, the user and the date.
 write_provenance() {
     local folder=$1 file separator='' commit revision
     commit=$(git rev-parse HEAD)
@@ -51,8 +52,8 @@ write_checksums() {
     (cd "$1" && sha256sum -- * >../SHA256SUMS.new && mv ../SHA256SUMS.new SHA256SUMS)
 }
 
-# Signs the checksums with a key of minisign. Without a password: CI has no one to ask. Fails with the
-# reason on standard output.
+# Signs the checksums with a key of minisign, which has no password because CI could not enter one. On
+# failure, prints the reason on standard output.
 sign_checksums() {
     local folder=$1 key=${PLEG_DIST_KEY:-}
     if [ -z "$key" ]; then

@@ -71,7 +71,7 @@ container_cgroup() {
 }
 
 # A cgroup is busy for a short time after its last process has died, so the caller retries until this succeeds.
-# Unused parents are removed too, with the last instance: a runc of another one may have just created them.
+# Unused parents are removed only with the last instance: otherwise a runc of another instance may have just created them.
 remove_cgroups() {
     local -a mounts tops
     mapfile -t mounts < <(cgroup_mounts)

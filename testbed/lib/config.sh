@@ -1,4 +1,4 @@
-# The configuration of containerd. What uses anything outside the directories of the instance (NRI, /opt/containerd, AppArmor profiles) is disabled.
+# The configuration of containerd. Features that use anything outside the directories of the instance (NRI, /opt/containerd, AppArmor profiles) are disabled.
 # shellcheck shell=bash
 
 # Overlay does not work on every file system (for example not in a container of Docker). Native always works.

@@ -43,7 +43,7 @@ stacks_written() { grep -c 'goroutine stacks written to' "$run_dir/docker.log" |
 
 are_more_written() { (($(stacks_written) > $1)); }
 
-# The name of a file has its time in seconds, so two within a second would be one file.
+# Waits for a second first: the name of the file contains the time in seconds, so two dumps within a second would be one file.
 docker_stacks() {
     local pid before
     pid=$(dockerd_pid) || fail "dockerd of '$name_in_use' is not running"

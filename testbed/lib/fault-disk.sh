@@ -9,7 +9,7 @@ make_disk() {
         fail "a loop device cannot be mounted here: $(tail -n 1 "$run_dir/faults.log")"
 }
 
-# Only before there are pods: their root directories would stay on the old disk.
+# Refused once there are pods, because their root directories would stay on the old disk.
 fault_disk() {
     local root=$lib_dir/root
     ! mountpoint -q "$root" || { echo "the root of containerd has a separate disk already"; return; }
@@ -52,7 +52,7 @@ throttle() {
     echo "$(own_disk) wbps=${1/#0/max}" >"$tracking/$cgroup/runtime/io.max"
 }
 
-# Writing a page takes four seconds.
+# With this limit, writing a page takes four seconds.
 fault_disk_slow() {
     need_disk
     throttle 1024 || fail 'the cgroups of this machine do not throttle disks'

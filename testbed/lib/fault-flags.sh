@@ -31,7 +31,7 @@ fault_runc_stop() {
     echo "runc $1 is stopped (SIGSTOP) from now on"
 }
 
-# Twice, for a process that had found the flag and was not stopped yet.
+# Continues the stopped processes twice: one that had found the flag may not have been stopped at the first time.
 continue_stopped() {
     local list=$flags/.continued pid
     [[ -f $flags/$1 ]] || return 0

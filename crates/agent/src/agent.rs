@@ -15,21 +15,21 @@ use crate::guard::Guard;
 use crate::static_pods::StaticPods;
 use crate::{Metrics, pod_reports};
 
-/// A loop that turns answers within this time.
+/// How long to wait for the event loop. A loop that runs answers within this time.
 const TURN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The parts of an agent.
 #[derive(Clone)]
 pub struct Agent {
-    /// The generator.
+    /// The PLEG that observes the runtime.
     pub pleg: Pleg,
-    /// The figures.
+    /// The metrics of this process.
     pub metrics: Arc<Metrics>,
-    /// The guard in front of the runtime, if one may be there.
+    /// The guard in front of the runtime, which may come and go; `None` if none is configured.
     pub guard: Option<Guard>,
     /// What diagnoses of the node have found.
     pub findings: Findings,
-    /// The static pods that this process keeps running, if it does.
+    /// The static pods that this process keeps running; `None` unless it is `pleg run`.
     pub static_pods: Option<Arc<dyn StaticPods>>,
 }
 
@@ -39,13 +39,13 @@ pub(crate) enum NoReport {
     /// The event loop has ended.
     #[error(transparent)]
     Stopped(#[from] Stopped),
-    /// It does not answer in time.
+    /// The event loop does not answer in time.
     #[error("the event loop is not running")]
     Stuck,
 }
 
 impl Agent {
-    /// The status, with what the guard does and what diagnoses have found.
+    /// The status report, with what the guard does and what diagnoses have found.
     pub(crate) async fn report(&self) -> Result<StatusReport, NoReport> {
         let guard = async {
             match &self.guard {
@@ -67,13 +67,13 @@ impl Agent {
         Ok(report)
     }
 
-    /// The same without what a guard and diagnoses add to it.
+    /// The status report without what the guard does and what diagnoses have found.
     pub(crate) async fn own_report(&self) -> Result<StatusReport, NoReport> {
         let report = timeout(TURN_TIMEOUT, self.pleg.status()).await;
         Ok(report.map_err(|_| NoReport::Stuck)??)
     }
 
-    /// All pods, the static ones with how far they are.
+    /// All pods; the static ones with their progress.
     pub(crate) fn pods(&self) -> Vec<PodReport> {
         let reports = pod_reports(&self.pleg);
         match &self.static_pods {

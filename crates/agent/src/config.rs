@@ -1,5 +1,5 @@
-//! The configuration file: YAML in camelCase, with KubeletConfiguration's names where it
-//! has them, and durations as the kubelet writes them (`1s`, `3m0s`).
+//! The configuration file: YAML in camelCase, with the names that KubeletConfiguration uses for the same
+//! settings, and durations as the kubelet writes them (`1s`, `3m0s`).
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -24,34 +24,35 @@ use crate::yaml_words::explain;
 pub const DEFAULT_LISTEN: SocketAddr =
     SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 20258);
 
-/// More calls at once would overload any runtime.
+/// The largest `maxConcurrentInspections`: more would overload any runtime.
 const MAX_INSPECTIONS: usize = 1000;
 
-/// gRPC cannot express the length of a longer message.
+/// The largest `maxMessageSize`: gRPC cannot express the length of a longer message.
 const MAX_MESSAGE_BYTES: usize = u32::MAX as usize;
 
-/// No configuration is as large as this.
+/// A file of this size is refused: no real configuration is as large.
 const MAX_FILE_BYTES: u64 = 1 << 20;
 
-/// The configuration file. An absent key has its default.
+/// The configuration of an agent. An absent key has its default.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct AgentConfig {
-    /// The runtime's socket; without it the usual places are tried.
+    /// The runtime's socket. Without this key, the usual places are tried.
     pub container_runtime_endpoint: Option<String>,
     /// How changes are found.
     pub mode: Mode,
-    /// Whether the kernel is asked which processes died.
+    /// Whether process exits that the kernel reports are used as hints.
     pub kernel_hints: KernelHints,
-    /// From the end of one relist to the next.
+    /// The time from the end of one relist to the next.
     pub relist_period: GoDuration,
-    /// How far that grows while the event stream has proved itself.
+    /// The longest time between relists, which is used while the stream or the kernel announces all
+    /// changes.
     pub relist_ceiling: GoDuration,
-    /// For how long no pod may have been observed.
+    /// How long no pod may be observed before the node is Unhealthy.
     pub relist_threshold: GoDuration,
-    /// When a list counts as overdue.
+    /// How long a list may be outstanding before it is overdue.
     pub list_overdue: GoDuration,
-    /// When a status call counts as overdue if any other call is answered.
+    /// How long a status call may be outstanding before it is overdue, if any other call is answered.
     pub status_overdue: GoDuration,
     /// How many pods are inspected at once.
     pub max_concurrent_inspections: usize,
@@ -61,48 +62,52 @@ pub struct AgentConfig {
     pub max_message_size: usize,
     /// The unix socket on which everything is served.
     pub socket: PathBuf,
-    /// The group that may use it, by name or number; by default only root and our own user.
+    /// The group that may use the unix socket, by name or number. By default, only root and the agent's
+    /// own user may.
     pub socket_group: Option<String>,
-    /// Where health and metrics are served, for probes.
+    /// The TCP address on which health and metrics are served, for probes.
     pub listen: SocketAddr,
-    /// Where they are served besides, for Prometheus; off by default.
+    /// A second TCP address on which health and metrics are served, for Prometheus; off by default.
     pub metrics_listen: Option<SocketAddr>,
-    /// Whether the node is diagnosed when something is wrong; without the section it is not.
+    /// How the node is diagnosed when something is wrong. Without this section, it is not diagnosed.
     pub diagnosis: Option<DiagnosisConfig>,
-    /// Whether and where what happens is recorded.
+    /// Whether and where the history of the node is recorded.
     pub history: HistoryConfig,
-    /// What is reported to Kubernetes; nothing without the section.
+    /// What is reported to Kubernetes. Without this section, nothing is.
     pub kubernetes: Option<KubernetesConfig>,
-    /// The socket of a guard in front of the runtime, or `off`; without it the usual place is tried.
+    /// The socket of a guard in front of the runtime, or `off`. Without this key, the usual place is
+    /// tried.
     pub guard: Option<String>,
     /// What is done about a container that blocks the lists, while a guard answers them.
     pub remedy: Remedy,
-    /// How long one container must have blocked the lists before.
+    /// How long one container must have blocked the lists before the remedy is applied.
     pub remedy_after: GoDuration,
 }
 
-/// Which first advice of the doctor is followed about a container that blocks the lists, if the doctor is
-/// certain of the cause. The shim itself is never killed: that costs its pod.
+/// Which signals may be sent because of a container that blocks the lists, if the doctor is certain of
+/// the cause and its first advice is to send them. The shim itself is never killed, because that would
+/// end its pod.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Remedy {
-    /// Nothing.
+    /// No signals are sent.
     #[default]
     None,
-    /// The shim, or a runc below it, is continued if it is stopped (SIGCONT).
+    /// A stopped shim, or a stopped runc below it, is continued (SIGCONT).
     Shim,
-    /// That, and a runc below the shim that does not return is ended (SIGKILL).
+    /// In addition to what `Shim` allows, a runc that does not return is killed (SIGKILL), if it runs
+    /// below the shim.
     ShimKill,
 }
 
-/// Whether the kernel is asked.
+/// Whether process exits that the kernel reports are used as hints.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum KernelHints {
-    /// Where the kernel can report process exits.
+    /// They are used where the kernel can report process exits.
     #[default]
     Auto,
-    /// Never.
+    /// They are never used.
     Off,
 }
 
@@ -118,7 +123,7 @@ pub enum ConfigError {
         #[source]
         error: std::io::Error,
     },
-    /// It is not what it should be; the text shows the line.
+    /// The file cannot be parsed, or contains an unknown key or value; the text shows the line.
     #[error("the configuration {path} is wrong: {error}")]
     Wrong {
         /// The file.
@@ -126,7 +131,7 @@ pub enum ConfigError {
         /// What and where.
         error: String,
     },
-    /// It can be parsed, but its values make no sense.
+    /// The file can be parsed, but one of its values is invalid.
     #[error("{0}")]
     Senseless(String),
 }
@@ -175,13 +180,13 @@ impl AgentConfig {
     }
 
     fn parse(text: &str) -> Result<Self, String> {
-        // An empty document is a configuration that says nothing.
+        // An empty document is a configuration in which every key is absent.
         serde_saphyr::from_str(text)
             .map(Option::unwrap_or_default)
             .map_err(|error| explain(&error))
     }
 
-    /// Refuses what cannot work.
+    /// Refuses values that cannot work.
     pub fn check(&self) -> Result<(), ConfigError> {
         let senseless = |text: String| Err(ConfigError::Senseless(text));
         for (key, duration) in [
@@ -240,7 +245,7 @@ impl AgentConfig {
             .map_err(|error: cri::EndpointError| ConfigError::Senseless(error.to_string()))
     }
 
-    /// The socket of the guard in front of this runtime; `None` if there is to be none.
+    /// The socket of the guard in front of this runtime; `None` if the configuration has `guard: off`.
     pub fn guard_socket(&self, runtime: &Endpoint) -> Result<Option<PathBuf>, ConfigError> {
         let named = match self.guard.as_deref() {
             None => return Ok(Some(guard_socket(runtime.path()))),
@@ -251,7 +256,7 @@ impl AgentConfig {
         Ok(Some(named.map_err(wrong)?.path().to_owned()))
     }
 
-    /// The library's part of it.
+    /// The part of this configuration that the library uses.
     pub fn library(&self) -> pleg::Config {
         pleg::Config {
             mode: self.mode,
@@ -267,7 +272,7 @@ impl AgentConfig {
     }
 }
 
-/// Says that a path is not absolute, in a sentence.
+/// Refuses a path that is not absolute; the error is a sentence.
 pub(crate) fn check_absolute(key: &str, path: &Path) -> Result<(), String> {
     match path.is_absolute() {
         true => Ok(()),
@@ -275,7 +280,7 @@ pub(crate) fn check_absolute(key: &str, path: &Path) -> Result<(), String> {
     }
 }
 
-/// Reads a file, or as much of it as is more than a configuration can be.
+/// Reads a file, and refuses one that is too long to be a configuration.
 fn read_bounded(path: &Path) -> io::Result<String> {
     let mut text = String::new();
     let read = File::open(path)?
@@ -295,7 +300,7 @@ mod tests {
     use crate::history::HistoryFolder;
 
     #[test]
-    fn a_file_that_says_nothing_is_the_default() {
+    fn an_empty_file_is_the_default_configuration() {
         for text in ["", "# nothing\n", "\n\n", "---\n# nothing\n", "{}", "null"] {
             assert_eq!(AgentConfig::parse(text).unwrap(), AgentConfig::default());
         }

@@ -24,20 +24,21 @@ use crate::reports::{self, Reports};
 use crate::static_pods::{StaticPods, StaticPodsError};
 use crate::{AgentConfig, KernelHints, Metrics, kernel, supervisor};
 
-/// What a daemon is made from.
+/// What [`run`] needs to start a daemon.
 #[derive(Clone, Debug)]
 pub struct Daemon {
-    /// The runtime to watch. It need not be there yet.
+    /// The runtime to observe. It need not exist yet.
     pub endpoint: Endpoint,
-    /// How to watch it.
+    /// The configuration.
     pub config: AgentConfig,
     /// Where the known ids are saved.
     pub state_directory: PathBuf,
-    /// The socket of the guard in front of the runtime, which may come and go; `None` if there is none.
+    /// The socket of the guard in front of the runtime, which may come and go; `None` if none is
+    /// configured.
     pub guard: Option<PathBuf>,
     /// The program that diagnoses the node: `pleg`, for its command `doctor`.
     pub doctor: OsString,
-    /// The static pods that are kept running, if any are.
+    /// The static pods that are kept running; `None` unless this is `pleg run`.
     pub static_pods: Option<Arc<dyn StaticPods>>,
 }
 
@@ -152,7 +153,7 @@ pub async fn run(
     ended
 }
 
-/// Returns only if the thread that writes has ended.
+/// Passes each report to the thread that writes to Kubernetes. Returns only if that thread has ended.
 async fn report_to_kubernetes(kubernetes: Option<&Reporter>, mut reports: Reports) {
     let Some(kubernetes) = kubernetes else {
         drop(reports);
@@ -160,7 +161,8 @@ async fn report_to_kubernetes(kubernetes: Option<&Reporter>, mut reports: Report
     };
     let report = async {
         while reports.changed().await.is_ok() {
-            // Without a report nothing is sent, so the last one is not confirmed, and becomes stale.
+            // Without a report nothing is sent, so the condition's heartbeat is not renewed, and the
+            // condition becomes stale.
             if let Some(report) = reports.borrow_and_update().clone() {
                 kubernetes.report(report);
             }
@@ -197,7 +199,8 @@ async fn follow_guard(agent: &Agent) -> Infallible {
     let Some(guard) = &agent.guard else {
         return pending().await;
     };
-    // A kubelet lists more often than an engine on a quiet node.
+    // On a quiet node a kubelet lists more often than our engine, so the guard may be the first to
+    // notice an overdue list.
     let relist = async {
         let mut turns = guard.turns();
         loop {

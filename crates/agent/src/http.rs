@@ -1,8 +1,8 @@
-//! What the agent answers over HTTP.
+//! What the agent serves over HTTP.
 //!
-//! Two routers: everything, for the unix socket, and health and metrics alone, for TCP.
-//! `/livez` reports whether *this agent* works, so it is 200 while the runtime does not: a failing
-//! runtime must not get its observer killed.
+//! Two routers: everything, for the unix socket, and health and metrics alone, for TCP. `/livez` reports
+//! whether *this agent* works, so it is 200 even while the runtime fails: a failing runtime must not get
+//! its observer killed.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -30,8 +30,8 @@ use crate::shared_answer::{Given, SharedAnswer};
 /// How many clients may read `/v1/events` at once; the other connections are for everything else.
 const MAX_EVENT_STREAMS: usize = MAX_CONNECTIONS / 2;
 
-/// The shortest time between two relists that clients request: lists are the most expensive calls, and a
-/// kubelet makes them as often.
+/// The shortest time between two relists that clients request. Lists are the most expensive calls; a
+/// kubelet makes them just as often.
 const RELIST_PAUSE: Duration = Duration::from_secs(1);
 
 /// When a client last requested a relist.
@@ -49,7 +49,7 @@ pub fn health_router(agent: Agent) -> Router {
         .with_state(agent)
 }
 
-/// Everything: for the unix socket.
+/// All routes, for the unix socket.
 pub fn router(agent: Agent) -> Router {
     let v1 = Router::new()
         .route("/v1/status", get(status))
@@ -72,7 +72,7 @@ async fn report(agent: &Agent) -> Result<StatusReport, (StatusCode, String)> {
         .map_err(|no| unavailable(&no.to_string()))
 }
 
-/// The reason may hold a runtime's words.
+/// The answer 503 with this reason, which is escaped because it may contain text from a runtime.
 fn unavailable(why: &str) -> (StatusCode, String) {
     let why = pleg_text::escape::sentence(why);
     (StatusCode::SERVICE_UNAVAILABLE, format!("{why}\n"))
@@ -134,10 +134,10 @@ async fn pods(State(agent): State<Agent>, Extension(shared): Extension<SharedAns
     let text = match shared.ask().await {
         Given::Shared(text) => text,
         Given::Turn(turn) => {
-            // After a pause of this process the cache is as of before it, until the first turn
-            // since.
+            // After this process was paused, the cache is outdated until the event loop has run again,
+            // so wait for that.
             report(&agent).await?;
-            // Of thousands of pods it takes longer to make than the event loop may wait.
+            // For thousands of pods, making the answer takes longer than the event loop may be blocked.
             let made = turn.make(move || json_text(&agent.pods())).await;
             made.map_err(|error| (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()))?
         }
@@ -145,7 +145,7 @@ async fn pods(State(agent): State<Agent>, Extension(shared): Extension<SharedAns
     Ok(json(text))
 }
 
-/// Requests a relist that begins after now.
+/// Requests a relist that begins after this request.
 async fn relist(
     State(agent): State<Agent>,
     Extension(last): Extension<LastRelist>,
@@ -187,7 +187,7 @@ async fn events(
     })?;
     let records = Records::subscribe(agent).await;
     let records = records.map_err(|stopped| unavailable(&stopped.to_string()))?;
-    // The next record is made when the last one was taken: nothing piles up here.
+    // The next record is made only after the previous one was taken, so nothing accumulates here.
     let lines = stream::unfold((records, place), |(mut records, place)| async {
         let record = records.next().await?;
         Some((Ok::<_, Infallible>(json_line(&record)), (records, place)))
@@ -202,7 +202,8 @@ fn json_line(record: &impl Serialize) -> Bytes {
     line.into()
 }
 
-/// Names are exact once they are read as JSON, and drive no terminal until then.
+/// JSON in which text is escaped, so that it is safe on a terminal. A JSON parser restores the exact
+/// text.
 fn json_text(value: &impl Serialize) -> String {
     let text = serde_json::to_string(value).expect("a report has only text keys");
     pleg_text::escape::json(text)

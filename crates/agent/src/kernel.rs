@@ -11,11 +11,11 @@ use crate::listeners::MAX_CONNECTIONS;
 /// File descriptors that stay free: for the connections of three listeners, and for files.
 const RESERVED_DESCRIPTORS: u64 = 3 * MAX_CONNECTIONS as u64 + 128;
 
-/// No node runs more processes than this.
+/// How many processes can be watched: no node runs more.
 const MAX_PROCESSES: u64 = 100_000;
 
-/// The observer of the processes of the runtime at `endpoint`. Raises our limit of open files as
-/// far as needed and permitted, since each process takes one.
+/// The observer of the processes of the runtime at `endpoint`. Raises our limit of open files to
+/// what is needed, or to what is permitted if that is less: each watched process takes one file.
 pub fn kernel(endpoint: &Endpoint) -> Arc<dyn Kernel> {
     let limit = getrlimit(Resource::Nofile);
     let hard = limit

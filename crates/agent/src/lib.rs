@@ -1,4 +1,4 @@
-//! The daemon around the library, and the client that asks it.
+//! The daemon around the library, and the client that queries it.
 //!
 //! ```text
 //!   AgentConfig (YAML) --> Listeners: the unix socket, and TCP without /v1
@@ -60,8 +60,8 @@ use std::path::PathBuf;
 
 use base::host::named_state_directory;
 
-/// Where the history is recorded by default: it outlives the node's next start, unless the state
-/// directory is another one.
+/// The directory in which the history is recorded by default. It survives a reboot, unless
+/// `PLEG_STATE_DIR` names a directory that does not.
 pub fn history_directory() -> PathBuf {
     match named_state_directory() {
         Some(directory) => directory.join("history"),

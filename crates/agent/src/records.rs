@@ -1,5 +1,5 @@
-//! The records for a reader of events: those of the library, and what a guard makes of the node's
-//! health.
+//! The records for a reader of events: those of the library, and the changes of health that a guard
+//! causes.
 
 use std::future::pending;
 
@@ -12,7 +12,7 @@ use pleg::out::subscribers::Subscription;
 use crate::agent::Agent;
 use crate::guard::{Guard, Turns};
 
-/// A subscription, with the guard's turns.
+/// A subscription to the library's records and to the guard's [`Turns`].
 pub(crate) struct Records {
     agent: Agent,
     subscription: Subscription,
@@ -47,7 +47,7 @@ impl Records {
                         let health = report.into_health(system_clock()());
                         (Record::Health(health), true)
                     }
-                    // The state of the node is not known: the next record reports it.
+                    // The state of the node is not known now; the next record will report it.
                     Err(_) => continue,
                 },
             };
@@ -56,7 +56,7 @@ impl Records {
                     guard.show_change(health);
                 }
                 let now = Some((health.state, health.reason));
-                // Our relisting has found the same by itself.
+                // Our own relisting has already reported this health.
                 if is_turn && self.last == now {
                     continue;
                 }

@@ -1,12 +1,12 @@
 //! Status reports for the parts of this process that use them: the doctor, the history, Kubernetes.
 //!
 //! ```text
-//!   health or findings change, the stream comes or goes, or something is wrong --> a report a second
-//!   none of that for a minute                                       --> one every 20 seconds
+//!   health or findings change, the stream opens or ends, or something is wrong --> a report a second
+//!   none of that for a minute                                                  --> one every 20 seconds
 //! ```
 //!
-//! A report wakes the event loop, and on a quiet node one a second was a quarter of all that the
-//! agent used.
+//! Each report wakes the event loop. On a quiet node, one report a second caused a quarter of the
+//! agent's cost.
 
 use std::convert::Infallible;
 use std::future::pending;
@@ -22,20 +22,21 @@ use crate::agent::Agent;
 use crate::diagnosis::findings::Known;
 use crate::records::Records;
 
-/// From one report to the next while something happens.
+/// The time from one report to the next while something happens.
 const LIVELY_PERIOD: Duration = Duration::from_secs(1);
 
-/// The same on a quiet node. Kubernetes receives nothing from a report that is older than 30 seconds.
+/// The time from one report to the next on a quiet node. It is less than 30 seconds, because an older
+/// report does not renew the heartbeat in Kubernetes.
 const QUIET_PERIOD: Duration = Duration::from_secs(20);
 
-/// How long a node has to be without trouble and changes until it is quiet. All that waits for a node to
-/// settle takes less.
+/// How long a node has to be without trouble and changes until it is quiet. Everything that waits for a
+/// node to settle waits for less time.
 const SETTLING_TIME: Duration = Duration::from_secs(60);
 
 /// The newest report; `None` while nothing is known.
 pub(crate) type Reports = watch::Receiver<Option<StatusReport>>;
 
-/// Makes reports until there is no reader any more.
+/// Makes reports as long as they have a reader.
 pub(crate) async fn make(
     agent: &Agent,
     reports: &watch::Sender<Option<StatusReport>>,
@@ -76,7 +77,7 @@ async fn changed(records: &mut Records, found: &mut watch::Receiver<Known>, agen
     tokio::select! {
         () = health => {}
         () = agent.metrics.stream_turned() => {}
-        // They change for as long as there is an agent.
+        // The sender lives as long as the agent, so this does not fail.
         Ok(()) = found.changed() => {}
     }
 }
@@ -128,7 +129,7 @@ mod tests {
     const SECOND: Duration = Duration::from_secs(1);
 
     #[test]
-    fn a_node_that_is_well_for_a_minute_is_quiet_until_something_changes() {
+    fn a_node_that_is_healthy_for_a_minute_is_quiet_until_something_changes() {
         let start = Instant::now();
         let mut pace = Pace::new(start);
         let healthy = report("Healthy", "AllSeen", &[]);

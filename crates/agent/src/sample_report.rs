@@ -3,7 +3,7 @@
 use pleg::out::status_report::StatusReport;
 use serde_json::json;
 
-/// One with this health, and these containers stuck.
+/// A report with this health, in which the calls of these containers are stuck.
 pub(crate) fn report(state: &str, reason: &str, stuck: &[&str]) -> StatusReport {
     let stuck: Vec<_> = stuck
         .iter()

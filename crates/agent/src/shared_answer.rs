@@ -3,8 +3,8 @@
 //!
 //! ```text
 //!   first asks ---- makes ----+
-//!     second asks, waits      +--- makes again: nothing that was known when it asked is missing
-//!       third asks, waits     |      +--- is given the same answer, as is every request that waits
+//!     second asks, waits      +--- makes a new one, so that it contains all that was known when it asked
+//!       third asks, waits     |      +--- is given that one, as is every request that waits
 //! ```
 
 use std::sync::{Arc, Weak};
@@ -27,18 +27,19 @@ struct Made {
 pub(crate) enum Given {
     /// An answer whose making began after the request.
     Shared(Bytes),
-    /// There is none yet: the turn to make it.
+    /// There is no such answer yet: this request has to make it.
     Turn(Turn),
 }
 
-/// The holder of this is the only one that makes an answer.
+/// The right to make an answer, which one request has at a time.
 pub(crate) struct Turn {
     last: OwnedMutexGuard<Option<Made>>,
     begun: Instant,
 }
 
 impl SharedAnswer {
-    /// Waits for the answer that is being made.
+    /// Waits while another request makes an answer. Returns an answer whose making began after this
+    /// call, or the turn to make it.
     pub(crate) async fn ask(&self) -> Given {
         let asked = Instant::now();
         let last = self.0.clone().lock_owned().await;
@@ -54,8 +55,8 @@ impl SharedAnswer {
 }
 
 impl Turn {
-    /// Makes the answer on a separate thread. The turn ends with it, even if no request waits for
-    /// the answer any more.
+    /// Makes the answer on a separate thread. The turn lasts until it is made, even if no request
+    /// waits for it any more.
     pub(crate) async fn make(
         mut self,
         make: impl FnOnce() -> String + Send + 'static,

@@ -15,8 +15,8 @@ pub type StaticPodsError = Box<dyn Error + Send + Sync>;
 
 /// The static pods of a node.
 pub trait StaticPods: fmt::Debug + Send + Sync {
-    /// Keeps them running until the future is dropped, with what `pleg` observes and `runtime` answers.
-    /// Returns only if that is impossible.
+    /// Keeps the static pods running until the future is dropped. `pleg` reports what was observed of
+    /// them, and `runtime` answers calls that read. Returns only if the pods cannot be kept running.
     fn keep(
         &self,
         pleg: Pleg,
@@ -26,6 +26,7 @@ pub trait StaticPods: fmt::Debug + Send + Sync {
     /// The node's Ready condition as JSON, or `None` before the runtime has answered.
     fn ready_condition(&self) -> Option<String>;
 
-    /// The reports with what is known of static pods, including those that the runtime does not have yet.
+    /// Adds to the reports what is known of static pods, including those that the runtime does not have
+    /// yet.
     fn complete(&self, reports: Vec<PodReport>) -> Vec<PodReport>;
 }

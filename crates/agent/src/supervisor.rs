@@ -1,7 +1,7 @@
 //! What systemd is notified of: that this process is ready, makes progress, and stops.
 //!
-//! Without a supervisor that wants to know (`NOTIFY_SOCKET`, `WATCHDOG_USEC`: sd_notify(3)) nothing
-//! is notified.
+//! Without a supervisor that requests notifications (`NOTIFY_SOCKET`, `WATCHDOG_USEC`:
+//! sd_notify(3)), none are sent.
 
 use std::convert::Infallible;
 use std::sync::LazyLock;
@@ -15,19 +15,20 @@ use tokio::time::{sleep, timeout};
 /// How long a notification may take. A working supervisor accepts one at once.
 const NOTIFY_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The pause before each attempt at what we wait for.
+/// The pause before each attempt in [`keep_trying`].
 const RETRY_PAUSE: Duration = Duration::from_secs(2);
 
-/// Our own event loop turns many times in this time.
+/// How long to wait for the event loop, which normally runs many times within this time.
 const TURN_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// Says that we listen. The runtime need not be there.
+/// Notifies systemd that this process listens. The runtime need not exist yet.
 pub(crate) async fn ready() {
     notify(NotifyState::Ready).await;
 }
 
-/// Says that we are there, but still wait for something, and makes an `attempt` every two seconds
-/// until one succeeds: a service that starts before its runtime has not failed.
+/// Notifies systemd that this process is ready and what it waits for (`what`), and makes an
+/// `attempt` every two seconds until one succeeds: a service that starts before its runtime has not
+/// failed.
 pub async fn keep_trying<T, E>(what: &'static str, attempt: impl AsyncFn() -> Result<T, E>) -> T {
     notify(NotifyState::Status(what)).await;
     ready().await;
@@ -56,12 +57,12 @@ pub async fn keep_trying<T, E>(what: &'static str, attempt: impl AsyncFn() -> Re
     done
 }
 
-/// Says that we stop.
+/// Notifies systemd that this process stops.
 pub(crate) async fn stopping() {
     notify(NotifyState::Stopping).await;
 }
 
-/// Says twice in each watchdog interval that our loop turns, while it does.
+/// Notifies systemd twice in each watchdog interval, as long as the event loop runs.
 pub(crate) async fn watchdog(pleg: &Pleg) -> Infallible {
     let Some(interval) = sd_notify::watchdog_enabled() else {
         return std::future::pending().await;

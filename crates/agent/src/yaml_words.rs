@@ -4,8 +4,8 @@ use std::borrow::Cow;
 
 use serde_saphyr::{Error, MessageFormatter, UserMessageFormatter};
 
-/// What is wrong with a file, and the line. The library reports the first twice, before the line and
-/// below it, so the list of keys is shown once, at the end.
+/// What is wrong with a file, and the line. The library prints the message twice, above the line and
+/// below it, so the list of keys is not part of the message: it is added once, at the end.
 pub fn explain(error: &Error) -> String {
     let said = error.render_with_formatter(&Words);
     // The caller has named the file.
@@ -19,7 +19,7 @@ pub fn explain(error: &Error) -> String {
     }
 }
 
-/// The text of what is wrong. The library adds where it is.
+/// The message that describes an error. The library adds the line.
 struct Words;
 
 impl MessageFormatter for Words {
@@ -33,7 +33,7 @@ impl MessageFormatter for Words {
             }
             Error::DuplicateMappingKey { .. } => "a key is given a second time".into(),
             Error::SerdeUnknownField { field, .. } => format!("{field} is not a key"),
-            // Whatever is no text here is of this kind.
+            // An invalid number is of this kind.
             Error::InvalidScalar { .. } => {
                 "a positive whole number of at most 19 digits is expected".into()
             }

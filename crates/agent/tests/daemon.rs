@@ -1,4 +1,4 @@
-//! The whole daemon in this process, asked by the client.
+//! The whole daemon in this process, queried by the client.
 
 mod node;
 
@@ -23,7 +23,7 @@ async fn up() -> Node {
     Node::up(&["web"], config).await
 }
 
-/// A client, once the daemon has seen the pods.
+/// A client, once the daemon has observed the pods.
 async fn client_of(node: &Node) -> AgentClient {
     let choice = AgentChoice::Named(node.socket().into());
     loop {
@@ -83,7 +83,7 @@ async fn a_client_requests_a_relist_long_before_the_next_one_is_due() {
 }
 
 #[tokio::test]
-async fn a_shutdown_ends_event_streams_and_takes_the_socket_along() {
+async fn a_shutdown_ends_event_streams_and_removes_the_socket() {
     let node = up().await;
     let mut events = client_of(&node).await.events().await.unwrap();
     let socket = node.socket();

@@ -15,7 +15,8 @@ use sim::Sim;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::time::sleep;
 
-/// Each is two events: more than the queue of a subscriber takes.
+/// How often containers restart. Each restart causes two events, so these are more than a
+/// subscriber's queue holds.
 const RESTARTS: usize = 800;
 
 const PODS: [&str; 4] = ["a", "b", "c", "d"];
@@ -66,7 +67,7 @@ async fn what_a_client_does_not_read_is_conflated_and_kept_nowhere() {
             _ => {}
         }
     }
-    // What the connection holds, and no more, was written before the reader continued.
+    // Before the reader continued, only as much was written as the connection holds.
     assert!(one_by_one < 200, "{one_by_one}");
     assert!(conflated as usize >= RESTARTS, "{conflated}");
 }

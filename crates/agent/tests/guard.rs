@@ -1,4 +1,4 @@
-//! The daemon behind a guard, which runs in this process too.
+//! The daemon behind a guard. Both run in this process.
 
 mod node;
 
@@ -19,7 +19,7 @@ use tokio::time::{sleep, timeout};
 
 const TEST_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A guard in this folder, on a socket that outlives it, as systemd holds it.
+/// A guard in this folder, on a socket that outlives it, like one that systemd holds.
 fn guard(place: &Path, socket: &UnixListener) -> Handle {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
     let proxy = Proxy {
@@ -34,7 +34,7 @@ fn guard(place: &Path, socket: &UnixListener) -> Handle {
     proxy.start(socket, Mode::Guard).unwrap()
 }
 
-/// Returns once the daemon reports a health for this reason.
+/// Waits until the daemon reports a health with this reason.
 async fn reported(client: &AgentClient, wanted: Reason) {
     while client.status().await.unwrap().health.reason != wanted {
         sleep(Duration::from_millis(5)).await;

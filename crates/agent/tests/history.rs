@@ -1,4 +1,4 @@
-//! The daemon records what it sees, whatever the disk does.
+//! The daemon records what it observes, whatever the disk does.
 
 mod node;
 
@@ -87,7 +87,7 @@ async fn what_happens_is_on_the_disk_when_it_has_happened() {
     let initial = |what: &Recorded| matches!(what, Recorded::Published(Published { record: Record::Event(event), .. }) if event.initial);
     assert!(!has(&initial), "what was there before is recorded as pods");
 
-    // The folder goes with the node.
+    // The folder is removed when `_place` is dropped.
     let Node {
         shutdown,
         daemon,
@@ -137,6 +137,6 @@ async fn a_disk_that_hangs_holds_up_neither_events_nor_a_shutdown() {
     };
     timeout(TEST_TIMEOUT, died).await.unwrap();
     end(node).await;
-    // Lets the thread go.
+    // Unblocks the thread.
     drop(std::fs::File::open(&lock));
 }

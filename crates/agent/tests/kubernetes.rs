@@ -10,9 +10,9 @@ use cluster::KubernetesConfig;
 use node::Node;
 
 #[tokio::test]
-async fn under_the_status_lock_the_node_and_the_pod_say_who_it_is_until_it_is_over() {
+async fn under_the_status_lock_the_node_and_the_pod_name_the_culprit_until_it_recovers() {
     let double = Double::start().await;
-    // As the daemon starts, the server has other troubles.
+    // While the daemon starts, the server has faults of its own.
     double.fail_next("watch=true", Wrong::Status(503));
     double.fail_next("/status", Wrong::Body("<html>"));
     double.fail_next("/status", Wrong::Half);

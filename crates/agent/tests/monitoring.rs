@@ -1,5 +1,5 @@
-//! The alerts and the dashboard of `deploy/monitoring` select what an agent and a guard export,
-//! and link to pages that exist. What they say of it is tested by promtool.
+//! The alerts and the dashboard of `deploy/monitoring` select what an agent and a guard export, and
+//! link to pages that exist. promtool tests when the alerts fire.
 
 use std::collections::BTreeSet;
 use std::fs::read_to_string;
@@ -16,10 +16,11 @@ use serde_json::Value;
 use sim::Sim;
 use tokio::time::sleep;
 
-/// Where the links of the alerts lead; the rest is a file of `docs`, and a heading in it.
+/// Where the links of the alerts lead; the rest of a link is a file in `docs`, and a heading in
+/// that file.
 const DOCS: &str = "https://pleg.dev/docs/";
 
-/// Labels of the target, which Prometheus sets.
+/// Labels of a target, which Prometheus sets.
 const TARGET: [&str; 3] = ["instance", "job", "cluster"];
 
 fn repository(path: &str) -> PathBuf {
@@ -140,7 +141,7 @@ fn selectors(expression: &str) -> Vec<Selector> {
     found
 }
 
-/// Why an expression would never find anything, if so.
+/// Why an expression can never select anything; `None` if it can.
 fn unknown(expression: &str, exported: &str) -> Option<String> {
     let series = |name: &str| {
         let of = exported.lines().filter(|line| {
@@ -224,7 +225,7 @@ async fn a_name_or_a_label_value_that_is_not_exported_is_found() {
     assert_eq!(unknown(well, &exported), None);
 }
 
-/// A heading as links name it.
+/// The anchor of a heading, as links contain it.
 fn anchor(heading: &str) -> String {
     let kept = heading
         .chars()
@@ -262,7 +263,7 @@ fn the_operator_gets_the_same_rules() {
     let ours = yaml("deploy/monitoring/rules.yaml");
     let operators = yaml("deploy/monitoring/prometheusrule.yaml");
     assert_eq!(operators["kind"], "PrometheusRule");
-    // Both whole would hide what to do.
+    // Printing both files would hide the advice.
     assert!(
         operators["spec"] == ours,
         "run deploy/monitoring/prometheusrule > deploy/monitoring/prometheusrule.yaml"

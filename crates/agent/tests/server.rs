@@ -41,13 +41,13 @@ async fn lasts(network: &Network, asked: &[u8]) -> (Duration, String) {
     let begun = Instant::now();
     let mut stream = network.send(asked).await;
     let mut said = Vec::new();
-    // A connection that is cut is at its end too.
+    // A connection that is cut off has ended, too.
     let _ = stream.read_to_end(&mut said).await;
     (begun.elapsed(), String::from_utf8(said).unwrap())
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_header_that_does_not_come_is_waited_for_five_seconds() {
+async fn a_header_that_does_not_arrive_is_waited_for_five_seconds() {
     let network = network_with_places(8);
     for beginning in ["", "GET /ans", "GET /answer HTTP/1.1\r\nHost: a\r\n"] {
         let (lasted, said) = lasts(&network, beginning.as_bytes()).await;
@@ -81,7 +81,7 @@ async fn an_answer_far_longer_than_the_buffers_arrives_whole() {
 
 const ASK_FOR_MUCH: &[u8] = b"GET /long HTTP/1.1\r\nHost: a\r\n\r\n";
 
-/// As long as the server may take for others before it answers, whatever they do.
+/// How long the server may be busy with other clients before it answers, whatever they do.
 const SECOND: Duration = Duration::from_secs(1);
 
 #[tokio::test(start_paused = true)]
@@ -104,7 +104,7 @@ async fn headers_that_arrive_byte_by_byte_do_not_starve_other_clients() {
     for _ in 0..50 {
         let network = network.clone();
         tokio::spawn(async move {
-            // Again and again, as an attacker does.
+            // Again and again, like an attacker.
             loop {
                 let mut stream = network.send(b"G").await;
                 while stream.write_all(b"x").await.is_ok() {
@@ -172,7 +172,7 @@ async fn an_answer_that_is_not_read_is_given_up() {
     let mut unread = network.send(ASK_FOR_MUCH).await;
     sleep(Duration::from_secs(31)).await;
     let mut read = Vec::new();
-    // What was sent already arrives, and then the end.
+    // What was already sent arrives, and then the connection ends.
     let _ = unread.read_to_end(&mut read).await;
     assert!(read.len() < 1 << 20, "{}", read.len());
 }

@@ -10,7 +10,7 @@ use tokio::time::Instant;
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const MAX_PAUSE: Duration = Duration::from_secs(300);
 
-/// A longer `Retry-After` is a mistake of the server.
+/// The longest `Retry-After` that is obeyed: a longer one is a mistake of the server.
 const MAX_RETRY_AFTER: Duration = Duration::from_secs(3600);
 
 /// The number of failures in succession, and the time of the next retry.
@@ -32,13 +32,13 @@ impl Default for Backoff {
 }
 
 impl Backoff {
-    /// The write succeeded.
+    /// Forgets earlier failures, because the write succeeded.
     pub(crate) fn succeeded(&mut self) {
         *self = Self::default();
     }
 
-    /// The write failed. The next retry is after twice the last interval, half of which is random,
-    /// and not before the server allows it.
+    /// Sets the time of the next retry, because the write failed: after twice the last interval,
+    /// half of which is random, and not before the server allows it (`at_least`).
     pub(crate) fn failed(&mut self, at_least: Duration, now: Instant, rng: &mut Rng) {
         self.failures = self.failures.saturating_add(1);
         let pause = self.pauses.next().mul_f64(0.5 + rng.f64() / 2.0);

@@ -1,4 +1,4 @@
-//! The node condition, from a status report: True is bad, as node-problem-detector has it.
+//! The node condition, from a status report: True is bad, as in node-problem-detector.
 //!
 //! ```text
 //!   Unhealthy, or a guard at its limit --> True
@@ -6,7 +6,8 @@
 //!   Starting                           --> nothing is known yet, no condition
 //! ```
 //!
-//! One stuck container is False: tools that repair nodes must not destroy one for it.
+//! With one stuck container the condition is False: tools that repair nodes must not destroy a node
+//! because of it.
 
 use std::collections::BTreeSet;
 
@@ -98,7 +99,7 @@ impl Condition {
         })
     }
 
-    /// Whether it differs from the other one in more than ages.
+    /// Whether this condition differs from the other one in more than ages.
     pub(crate) fn differs(&self, other: &Self) -> bool {
         let cause = self.summary.as_ref().map(|summary| &summary.cause);
         (self.status, self.reason) != (other.status, other.reason)
@@ -123,7 +124,7 @@ fn message(report: &StatusReport) -> String {
     sentence(&cause)
 }
 
-/// A sentence of a runtime, made safe to show and shortened.
+/// A sentence from a runtime, made safe to show and shortened.
 pub(crate) fn sentence(text: &str) -> String {
     shortened(&pleg_text::escape::sentence(text), MAX_MESSAGE_BYTES)
 }

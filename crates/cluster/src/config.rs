@@ -27,7 +27,8 @@ const MAX_SPREAD: Duration = Duration::from_secs(40);
 pub struct KubernetesConfig {
     /// The Node's name; default: the environment's `NODE_NAME`, or else the host name.
     pub node_name: Option<String>,
-    /// The credentials for the API server; default: those mounted into a pod.
+    /// The kubeconfig with the credentials for the API server; default: the credentials that are
+    /// mounted into a pod.
     pub kubeconfig: Option<PathBuf>,
     /// The type of the node condition, optionally with a domain.
     pub condition: String,
@@ -42,7 +43,7 @@ pub struct KubernetesConfig {
     /// How long the node must be healthy before the taint is removed.
     pub taint_hold_off: GoDuration,
     /// The number of agents that write to this API server. Writes of all nodes are spread over a
-    /// time that is proportional to it.
+    /// time that is proportional to this number.
     pub agents: u32,
 }
 
@@ -97,7 +98,7 @@ impl KubernetesConfig {
         Ok(())
     }
 
-    /// The time over which a change of all nodes is spread.
+    /// The time over which writes are spread if all nodes change at once.
     pub(crate) fn spread(&self) -> Duration {
         (Duration::from_secs(1) * self.agents / MAX_WRITES_PER_SECOND).min(MAX_SPREAD)
     }

@@ -1,5 +1,5 @@
 //! The events: one when a problem begins, one when its cause is found, and one when it ends, on the
-//! Node and on each pod with a stuck container; and once a day possible future problems.
+//! Node and on each pod with a stuck container; and once a day one for each possible future problem.
 //!
 //! At most [`MAX_EVENTS_AT_ONCE`] new events are created at once, and then one a minute: further
 //! events are left out, and counted. If the beginning is left out, so is the end. An event that
@@ -42,7 +42,7 @@ const MIN_WARNING_INTERVAL: Duration = Duration::from_secs(24 * 3600);
 const ALL_SEEN: &str = "AllSeen";
 const CONTAINER_ANSWERS: &str = "ContainerAnswers";
 
-/// The reason of the event that no kubelet uses the guard.
+/// The reason of the event which reports that no kubelet uses the guard.
 const BYPASSED: &str = "GuardBypassed";
 
 /// The maximum length of a note in bytes: the API refuses longer ones.
@@ -63,11 +63,12 @@ pub(crate) struct NewEvent {
     /// Whether it is a warning, or the end of a problem.
     pub(crate) is_warning: bool,
     pub(crate) reason: &'static str,
-    /// A hash that distinguishes it from others with the same reason: a note contains ages.
+    /// A hash that distinguishes the event from others with the same reason. The note cannot, because
+    /// it contains ages.
     pub(crate) subject: u64,
     pub(crate) note: String,
     pub(crate) time: WallTime,
-    /// If it has happened again: the number of times, and the last time.
+    /// If the event has happened again: how often, and when last.
     pub(crate) series: Option<(u32, WallTime)>,
 }
 
@@ -102,8 +103,9 @@ pub(crate) struct Episodes {
     /// Queued events that may still recur. There are few.
     recent: Vec<RecentEvent>,
     queue: VecDeque<NewEvent>,
-    /// How many more events may be created at once, and up to when this was refilled.
+    /// How many more events may be created at once.
     left: u32,
+    /// The time up to which `left` was refilled.
     refilled: Instant,
     /// The number of events that were left out.
     pub(crate) left_out: u64,
@@ -297,7 +299,8 @@ impl Episodes {
         }
     }
 
-    /// A kubelet that was reconfigured or reinstalled bypasses the guard without an error.
+    /// Queues an event if the kubelet does not use the guard. A kubelet that was reconfigured or
+    /// reinstalled bypasses the guard without an error.
     fn report_bypassed_guard(&mut self, guard: &GuardStatus, now: Moment) {
         if !guard.is_bypassed() || self.warned.contains_key(BYPASSED) {
             return;
@@ -353,7 +356,8 @@ impl Episodes {
         true
     }
 
-    /// The Node was recreated: events about the earlier object are not shown with it.
+    /// Forgets recent events about the Node, which was recreated: events about the earlier object are
+    /// not shown with it.
     pub(crate) fn on_new_node(&mut self) {
         self.recent
             .retain(|it| it.event.regarding != Regarding::Node);
@@ -384,8 +388,8 @@ impl Episodes {
         self.queue.front()
     }
 
-    /// This event was written, or will never be. If it has happened again meanwhile, it remains
-    /// queued.
+    /// Removes an event that was written, or never will be. If it has happened again meanwhile, it
+    /// remains queued.
     pub(crate) fn done(&mut self, event: &NewEvent) {
         if self.queue.front() == Some(event) {
             self.queue.pop_front();
@@ -409,7 +413,8 @@ pub(crate) fn hash(of: &impl Hash) -> u64 {
     hasher.finish()
 }
 
-/// Names of a runtime become part of a path, so invalid names of Kubernetes are refused.
+/// Whether an event about this object can be written. Names from a runtime become part of a path, so
+/// names that are invalid in Kubernetes are refused.
 fn is_writable(regarding: &Regarding) -> bool {
     match regarding {
         Regarding::Node => true,

@@ -14,7 +14,7 @@ pub struct Figures {
 }
 
 impl Figures {
-    /// Creates counters of zero in the registry.
+    /// Creates the counters in the registry, at zero.
     pub fn register(registry: &Registry) -> prometheus::Result<Self> {
         let figures = Self {
             writes: IntCounterVec::new(

@@ -65,7 +65,7 @@ pub(crate) struct NodeCondition {
 }
 
 impl NodeCondition {
-    /// Whether it has the content that we wrote.
+    /// Whether the condition has the content that we wrote.
     pub(crate) fn has_content(&self, written: &Condition) -> bool {
         self.status == written.status.as_str()
             && self.reason.as_deref() == Some(written.reason)

@@ -32,7 +32,7 @@ pub(crate) enum OurCondition {
 }
 
 impl OurCondition {
-    /// Its content for a report; `None` if nothing is known.
+    /// The content of the condition for a report; `None` if nothing is known.
     pub(crate) fn content(self, report: &StatusReport) -> Option<Condition> {
         match self {
             Self::PlegUnhealthy => Condition::of(report),
@@ -40,7 +40,8 @@ impl OurCondition {
         }
     }
 
-    /// The field manager that owns it. A manager owns only what it has applied last.
+    /// The field manager that owns the condition. Each condition has its own, because a manager owns
+    /// only what its last apply contained.
     pub(crate) fn manager(self) -> &'static str {
         match self {
             Self::PlegUnhealthy => "pleg",
@@ -66,16 +67,17 @@ pub(crate) struct NodeCondition {
     /// When a difference between the wanted and the written content must be written.
     due: Option<Instant>,
     written: Option<(Condition, Instant)>,
-    /// When it is confirmed next. Agents that were started together do not confirm together.
+    /// When the condition is confirmed next. Agents that were started together do not confirm
+    /// together.
     pub(crate) beat: Option<Instant>,
-    /// Its status, and since when it has had it.
+    /// The wanted status, and when the condition changed to it.
     since: Option<(&'static str, WallTime)>,
-    /// Whether a write failed that may still have been performed.
+    /// Whether a failed write may have been performed nevertheless.
     is_uncertain: bool,
     /// When a difference between the Node and our last write is corrected: another client has
     /// removed the condition, or the server has performed an earlier write after it.
     repair: Option<Instant>,
-    /// Another manager owns it, until this time at least.
+    /// If another manager owns the condition: when a write is tried again.
     foreign_until: Option<Instant>,
 }
 
@@ -94,7 +96,7 @@ impl NodeCondition {
         }
     }
 
-    /// Its type on the Node.
+    /// The condition's type on the Node.
     pub(crate) fn kind(&self) -> &str {
         &self.kind
     }
@@ -122,7 +124,7 @@ impl NodeCondition {
     }
 
     pub(crate) fn on_node(&mut self, node: &Node, is_new: bool, now: Instant) {
-        // The other manager has released it.
+        // The other manager has released the condition.
         if is_new || self.foreign_until.is_some() && node.condition(&self.kind).is_none() {
             self.foreign_until = None;
         }
@@ -144,7 +146,8 @@ impl NodeCondition {
         };
     }
 
-    /// Adopts what an earlier run wrote: the condition may have had its status for a long time.
+    /// Adopts the transition time that an earlier run wrote: the condition may have had its status
+    /// for a long time.
     pub(crate) fn adopt(&mut self, node: &Node) {
         if self.written.is_none()
             && let Some(listed) = node.condition(&self.kind)
@@ -156,7 +159,7 @@ impl NodeCondition {
         }
     }
 
-    /// When it is to be written: because of a change, or as a heartbeat.
+    /// When the condition is to be written next, because of a change or as a heartbeat.
     pub(crate) fn due(&self, confirmable_until: Option<Instant>) -> Option<Instant> {
         self.wanted.as_ref()?;
         if self.foreign_until.is_some() {
@@ -195,11 +198,11 @@ impl NodeCondition {
         };
     }
 
-    /// A write failed for this reason.
+    /// Records that a write failed for this reason.
     pub(crate) fn failed_with(&mut self, failure: &Failure, now: Instant) {
         match failure {
-            // Another manager owns it: two writers would overwrite each other. The watch may not show
-            // its release.
+            // Another manager owns the condition: two writers would overwrite each other. It is tried
+            // again later, since the watch may not show the release.
             Failure::Conflict(_) => self.foreign_until = Some(now + FOREIGN_OWNER_RETRY),
             // The write was refused, so it was not performed.
             Failure::Forbidden(..) | Failure::Unauthorized | Failure::Invalid(..) => {}
@@ -207,13 +210,13 @@ impl NodeCondition {
         }
     }
 
-    /// A write may have been performed or not.
+    /// Records that it is unknown whether a write was performed.
     pub(crate) fn failed(&mut self, now: Instant) {
         self.is_uncertain = true;
         self.due.get_or_insert(now);
     }
 
-    /// Whether it exists because we wrote it.
+    /// Whether the condition exists because we wrote it.
     pub(crate) fn is_ours(&self) -> bool {
         self.written.is_some() && self.foreign_until.is_none()
     }

@@ -5,8 +5,8 @@
 //!   reports, the Node, results of writes --> Plan --> next(): one write, or nothing yet
 //! ```
 //!
-//! Each kind of write has its own back-off, so that a right which is missing for
-//! one does not delay the others. One write is outstanding at a time.
+//! Each kind of write has its own back-off, so that a right which is missing for one kind does not
+//! delay the others. One write is outstanding at a time.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -111,11 +111,11 @@ pub(crate) struct Plan {
 /// What is known of the own Node.
 #[derive(Debug)]
 enum KnownNode {
-    /// It was not read yet.
+    /// The Node was not read yet.
     NotRead,
     Exists(Box<Node>),
     Deleted,
-    /// It may not be read: only what we wrote is known.
+    /// We have no right to read the Node: only what we wrote is known.
     Unreadable,
 }
 
@@ -192,7 +192,7 @@ impl Plan {
         };
     }
 
-    /// The Node may not be read.
+    /// Records that we have no right to read the Node.
     pub(crate) fn on_unreadable(&mut self) {
         if let KnownNode::NotRead = self.node {
             self.node = KnownNode::Unreadable;
@@ -205,8 +205,8 @@ impl Plan {
             return None;
         }
         let node = self.known_node();
-        // If the Node may not be read, events have its name in place of its UID, as the kubelet's
-        // events have.
+        // Without the right to read the Node, events contain its name in place of its UID, like the
+        // kubelet's events.
         let uid = node.map_or(&self.node_name, |node| &node.metadata.uid);
         let may = |kind| {
             let until = self.backoffs[&kind].until();
@@ -259,7 +259,7 @@ impl Plan {
         self.reported.map(|reported| reported + CONFIRMABLE_FOR)
     }
 
-    /// A write has succeeded.
+    /// Records that a write has succeeded.
     pub(crate) fn written(&mut self, write: &Write, now: Instant) {
         self.backoff(write.kind()).succeeded();
         match write {
@@ -268,8 +268,8 @@ impl Plan {
                 let first_beat = HEARTBEAT.mul_f64(0.1 + 0.9 * self.rng.f64());
                 match self.conditions.get_mut(which) {
                     Some(condition) if is_same_node => condition.written(entry, first_beat, now),
-                    // The Node was recreated meanwhile: the answer does not show to which one the
-                    // condition was written.
+                    // The Node was recreated meanwhile: the answer does not show to which of the
+                    // two objects the condition was written.
                     Some(condition) => condition.failed(now),
                     None => {}
                 }
@@ -280,7 +280,7 @@ impl Plan {
         }
     }
 
-    /// A write has failed.
+    /// Records that a write has failed.
     pub(crate) fn failed(&mut self, write: &Write, failure: &Failure, now: Instant) {
         let kind = write.kind();
         let is_refused_for_good = self.backoff(kind).failures() >= TRIES_BEFORE_MISSING_RIGHT;
@@ -290,12 +290,13 @@ impl Plan {
                     condition.failed_with(failure, now);
                 }
             }
-            // The server would refuse it again; the namespace does not exist any more.
+            // The server would refuse the event again, its namespace does not exist any more, or
+            // the event exists already.
             (
                 Failure::Invalid(..) | Failure::NotFound(_) | Failure::Conflict(_),
                 Write::Event(event, _),
             ) => self.event_done(event),
-            // Only this event may be refused, in a namespace that is being deleted.
+            // Perhaps only this event is refused, because its namespace is being deleted.
             (Failure::Forbidden(..), Write::Event(event, _)) if is_refused_for_good => {
                 self.event_done(event);
             }
@@ -303,7 +304,7 @@ impl Plan {
         }
         let at_least = match failure {
             Failure::Forbidden(..) if is_refused_for_good => HEARTBEAT,
-            // Its owner may release it at any time; the watch shows that.
+            // The owner may release the condition at any time; the watch shows that.
             Failure::Conflict(_) if matches!(write, Write::Condition(..)) => {
                 MIN_TEXT_WRITE_INTERVAL
             }

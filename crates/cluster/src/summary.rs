@@ -28,7 +28,7 @@ pub struct Summary {
     pub state: HealthState,
     /// The reason.
     pub reason: Reason,
-    /// Since when state and reason have not changed.
+    /// When the state or the reason last changed.
     pub since: WallTime,
     /// Whether a guard answers in place of the runtime now.
     #[serde(default)]
@@ -39,15 +39,16 @@ pub struct Summary {
     /// The cause that a diagnosis has found, by its id.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cause: Option<String>,
-    /// The culprits, those whose calls are outstanding longest first: at most five.
+    /// At most five culprits: those with an id first, then those whose calls have been outstanding
+    /// longest.
     #[serde(default)]
     pub culprits: Vec<Culprit>,
-    /// The number of further ones.
+    /// The number of further culprits.
     #[serde(default)]
     pub more: usize,
 }
 
-/// A call that hangs.
+/// A culprit, with its call that hangs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Culprit {
@@ -94,7 +95,7 @@ impl Summary {
         }
     }
 
-    /// The reason of the condition beside it.
+    /// The reason of the condition that is written with this summary.
     pub(crate) fn condition_reason(&self) -> &'static str {
         match self.state {
             HealthState::Unhealthy => self.reason.as_str(),

@@ -1,9 +1,9 @@
 //! The taint: set while the node is in a configured state, and removed once it has been healthy for
 //! some time.
 //!
-//! It is changed by a JSON Patch that tests the list which was read, so that no other taint is
-//! lost; an annotation, written with it, marks it as ours. **A taint without that annotation is
-//! never changed.**
+//! The taint is changed by a JSON Patch that tests the list which was read, so that no other taint
+//! is lost; an annotation, written with the taint, marks it as ours. **A taint without that
+//! annotation is never changed.**
 
 use std::time::Duration;
 
@@ -35,11 +35,11 @@ pub(crate) struct Taint {
     key: String,
     when: Vec<TaintWhen>,
     hold_off: Duration,
-    /// Whether the newest report wants it, and since when.
+    /// Whether the newest report wants the taint, and since when.
     wanted: Option<(Wanted, Instant)>,
-    /// When it was last written.
+    /// When the taint was last written.
     written: Option<Instant>,
-    /// The last write is not visible yet, so no decision rests on an older Node.
+    /// Whether the last write is not visible yet. No decision may rest on the older Node.
     awaits_watch: bool,
 }
 
@@ -104,7 +104,7 @@ impl Taint {
         let Some(written) = self.written else {
             return Some(due);
         };
-        // It was set since it was wanted, and another client has removed it.
+        // If the taint was already written since it became wanted, another client has removed it.
         let pause = match wanted {
             Wanted::Now | Wanted::Later if written >= since => MIN_REPAIR_INTERVAL,
             _ if self.awaits_watch => MAX_WATCH_DELAY,
@@ -113,13 +113,13 @@ impl Taint {
         Some(due.max(written + pause))
     }
 
-    /// The taint was written.
+    /// Records that the taint was written.
     pub(crate) fn written(&mut self, now: Instant) {
         self.written = Some(now);
         self.awaits_watch = true;
     }
 
-    /// The Node was read. Nothing was written to a new one.
+    /// Records that the Node was read. Nothing was written to a new Node yet.
     pub(crate) fn on_node(&mut self, is_new: bool) {
         self.awaits_watch = false;
         if is_new {
@@ -139,7 +139,7 @@ impl Taint {
         }
     }
 
-    /// Whether it was just set, and the last read Node does not show it yet.
+    /// Whether the taint was just set, and the last read Node does not show it yet.
     pub(crate) fn is_not_visible_yet(&self, node: &Node, now: Instant) -> bool {
         let is_wanted = self.wanted.is_some_and(|(wanted, _)| wanted != Wanted::No);
         let is_recent = self
@@ -177,7 +177,7 @@ impl Taint {
         Some(patch.into())
     }
 
-    /// The patch that removes it, if it is ours.
+    /// The patch that removes the taint, if it is ours.
     pub(crate) fn patch_to_remove(&self, node: &Node) -> Option<Value> {
         if !self.is_ours(node) {
             return None;

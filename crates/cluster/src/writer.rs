@@ -24,13 +24,13 @@ use crate::plan::{Kind, Plan, Write};
 /// The directory of a pod's service account.
 const SERVICE_ACCOUNT_DIR: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
 
-/// Removing what was written takes at most this long, because a stop takes a second.
+/// How long the removal of what was written may take. The whole stop may take a second.
 const REMOVAL_TIMEOUT: Duration = Duration::from_millis(700);
 
 /// A watch that lasted for this long has not failed at once.
 const STABLE_WATCH_AFTER: Duration = Duration::from_secs(10);
 
-/// If the watch has not shown a write for this long, its connection is dead.
+/// If the watch has not shown a write within this time, its connection is dead.
 const WATCH_DEAD_AFTER: Duration = Duration::from_secs(60);
 
 /// The subject of the log line about a missing Node.
@@ -107,7 +107,7 @@ impl Reporter {
         self.reports.closed().await;
     }
 
-    /// Removes what was written, within a second.
+    /// Stops the writer, which first removes what it wrote, within a second.
     pub async fn stop(mut self) {
         drop(self.stop.take());
         let ended = timeout(REMOVAL_TIMEOUT + REMOVAL_TIMEOUT / 4, self.reports.closed()).await;
@@ -138,7 +138,7 @@ struct Writer {
     credentials: Credentials,
     plan: Plan,
     api: watch::Sender<Option<Api>>,
-    /// If the watch has not shown the last write until then, its connection is dead.
+    /// The deadline for the watch to show the last write; after that, its connection is dead.
     update_due: Option<Instant>,
     figures: Figures,
     clock: WallClock,
@@ -193,7 +193,7 @@ impl Writer {
             }
         }
         let _ = timeout(REMOVAL_TIMEOUT, async {
-            // What the outstanding write writes is removed too.
+            // Wait for the outstanding write, so that what it writes is removed too.
             let settled = async {
                 while writing.is_some() || self.plan.needs_node_update(Instant::now()) {
                     tokio::select! {
@@ -266,13 +266,13 @@ impl Writer {
         }
     }
 
-    /// A connection can be dead without an error.
+    /// Opens the watch again, because a connection can be dead without an error.
     fn restart_watch(&mut self) {
         self.update_due = None;
         self.api.send_modify(|_| {});
     }
 
-    /// If the name is wrong, the watch never reports the Node, so its absence is logged.
+    /// Logs that the Node is missing. If the name is wrong, the watch never reports the Node.
     fn check_node_exists(&mut self) {
         if self.plan.misses_node() && self.api.borrow().is_some() {
             self.log(FINDING_NODE, Some(Failure::NotFound("the Node")));
@@ -408,8 +408,8 @@ struct Credentials {
 }
 
 impl Credentials {
-    /// Whether they have changed since the last check. A kubeconfig may name other files, which a
-    /// kubelet replaces; the library itself reads a mounted token again.
+    /// Whether the credentials have changed since the last check. A kubeconfig may name other
+    /// files, which a kubelet replaces; the library itself reads a mounted token again.
     fn have_changed(&mut self) -> bool {
         let file = match &self.kubeconfig {
             Some(path) => path.clone(),
@@ -421,7 +421,7 @@ impl Credentials {
         changed
     }
 
-    /// They cannot be used: the next check reads whatever exists.
+    /// Makes the next check read the credentials again, because these cannot be used.
     fn forget(&mut self) {
         self.written = None;
     }

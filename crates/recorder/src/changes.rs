@@ -51,7 +51,7 @@ struct Last {
     counters: Counters,
 }
 
-/// What matters of a status to a reader.
+/// The part of a status that matters to a reader.
 #[derive(Debug, PartialEq)]
 struct Essence {
     health: (HealthState, Reason),
@@ -78,7 +78,7 @@ type Counters = ([BTreeMap<Rpc, u64>; 4], u64);
 #[derive(Debug)]
 struct Budget {
     left: u32,
-    /// Up to when it was refilled.
+    /// The time up to which the budget was refilled.
     refilled: Instant,
 }
 

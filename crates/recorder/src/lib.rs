@@ -8,7 +8,7 @@
 //!                                                                   store::read: entries
 //!                                                                           |
 //!               `pleg top` <-- replay: the state at a given time <----------+
-//!              timelines <-- fold: episodes, from when to when <------------+
+//!              timelines <-- fold: episodes, with start and end <-----------+
 //!                a ticket <-- snapshot: with the doctor's evidence <--------/
 //! ```
 //!

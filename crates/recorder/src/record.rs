@@ -78,7 +78,7 @@ pub struct Began {
 pub struct Published {
     /// The record.
     pub record: Record,
-    /// The time by the runtime: of the start or the exit of a container.
+    /// When the container of an event started or exited, according to the runtime.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub happened: Option<WallTime>,
 }
@@ -89,7 +89,7 @@ pub struct Published {
 pub struct Status {
     /// The report.
     pub report: StatusReport,
-    /// The number of rows of its lists that were left out.
+    /// How many rows of the report's lists were left out.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub left_out: usize,
 }
@@ -118,11 +118,11 @@ pub struct Finding {
     pub sentence: String,
     /// `low`, `medium`, `high` or `certain`.
     pub confidence: String,
-    /// The pod, container, process or unit that it is about.
+    /// The pod, container, process or unit that the finding is about.
     pub culprit: Culprit,
     /// The evidence.
     pub evidence: Vec<String>,
-    /// What to do, the first thing first.
+    /// What to do, in this order.
     pub advice: Vec<String>,
     /// Versions in which the fault is fixed.
     pub fixed_in: Vec<String>,
@@ -147,11 +147,11 @@ pub struct ListTimes {
     pub failed: u64,
     /// The shortest time to an answer or a failure.
     pub min_seconds: f64,
-    /// The median of these times.
+    /// The median time to an answer or a failure.
     pub median_seconds: f64,
-    /// The longest.
+    /// The longest time to an answer or a failure.
     pub max_seconds: f64,
-    /// The size of the largest answer.
+    /// The size of the largest answer in bytes.
     pub max_bytes: u64,
 }
 
@@ -159,9 +159,9 @@ pub struct ListTimes {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Lost {
-    /// Their number.
+    /// The number of lost entries.
     pub entries: u64,
-    /// The time of the first of them.
+    /// The time of the first lost entry.
     pub since: WallTime,
     /// The reason.
     pub why: Loss,
@@ -171,7 +171,7 @@ pub struct Lost {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Loss {
-    /// The disk was slower than the entries.
+    /// The disk could not keep up with the entries.
     SlowDisk,
     /// The disk was full.
     FullDisk,
@@ -194,7 +194,7 @@ impl Loss {
 }
 
 impl Entry {
-    /// Creates the entry for a status, with its lists cut.
+    /// Creates the entry for a status, with its lists shortened.
     pub fn status(time: WallTime, mut report: StatusReport) -> Self {
         let left_out = truncate(&mut report.stuck)
             + truncate(&mut report.failing)
@@ -210,7 +210,7 @@ impl Entry {
     /// happened; `None` if the recording already contains its content.
     pub fn published(record: Record, happened: Option<WallTime>) -> Option<Self> {
         let (time, record) = match record {
-            // The state before it is in the entry with all pods.
+            // The entry with all pods contains what initial events show.
             Record::Event(event) if event.initial => return None,
             Record::Event(event) => (event.time, Record::Event(event)),
             Record::Synced { .. } => return None,
@@ -225,7 +225,7 @@ impl Entry {
         Some(Self { time, what })
     }
 
-    /// The record that subscribers received, if it is one.
+    /// The record that subscribers received, if the entry is one.
     pub(crate) fn as_published(&self) -> Option<&Published> {
         match &self.what {
             Recorded::Published(published) => Some(published),
@@ -233,7 +233,7 @@ impl Entry {
         }
     }
 
-    /// The lifecycle event, if it is one.
+    /// The lifecycle event, if the entry is one.
     pub(crate) fn as_event(&self) -> Option<&Event> {
         match &self.as_published()?.record {
             Record::Event(event) => Some(event),
@@ -241,7 +241,7 @@ impl Entry {
         }
     }
 
-    /// The change of health, if it is one.
+    /// The change of health, if the entry is one.
     pub(crate) fn as_health(&self) -> Option<&HealthReport> {
         match &self.as_published()?.record {
             Record::Health(health) => Some(health),
@@ -249,7 +249,7 @@ impl Entry {
         }
     }
 
-    /// The status, if it is one.
+    /// The status, if the entry is one.
     pub(crate) fn as_status(&self) -> Option<&Status> {
         match &self.what {
             Recorded::Status(status) => Some(status),

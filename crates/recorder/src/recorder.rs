@@ -33,7 +33,7 @@ use sync::Syncer;
 use thread::Writer;
 
 /// Events within this time after a write are gathered and then written together, because a write
-/// costs more than all other work for an entry. So `kill -9` loses the events of this time at most.
+/// costs more than all other work for an entry. So `kill -9` loses at most the events of this time.
 /// Every other entry is written at once and then synced: above all a change of health, and the
 /// status that belongs to it.
 pub const WRITE_INTERVAL: Duration = Duration::from_secs(1);
@@ -41,7 +41,7 @@ pub const WRITE_INTERVAL: Duration = Duration::from_secs(1);
 /// How long a stop waits for the last entries. A daemon stops within a second.
 const STOP_TIMEOUT: Duration = Duration::from_millis(300);
 
-/// Records, until it is dropped.
+/// Records entries until it is dropped.
 #[derive(Debug)]
 pub struct Recorder {
     shared: Arc<Shared>,
@@ -53,7 +53,7 @@ pub struct Recorder {
 struct Shared {
     queue: Queue,
     counters: Counters,
-    /// Whether a segment was begun or events were lost, and all pods were not recorded since.
+    /// Whether all pods must be recorded, because a segment was begun or events were lost.
     needs_pods: AtomicBool,
 }
 
@@ -76,9 +76,9 @@ pub struct Written {
 }
 
 impl Recorder {
-    /// Starts a thread that writes to this folder; events at the latest when `write_interval` has
-    /// passed since the last write. An error of the disk is not returned: the thread logs it and
-    /// retries.
+    /// Starts a thread that writes to this folder. Events are written at the latest when
+    /// `write_interval` has passed since the last write. An error of the disk is not returned: the
+    /// thread logs it and retries.
     pub fn start(
         folder: PathBuf,
         limits: Limits,
@@ -89,7 +89,7 @@ impl Recorder {
         Self::start_with(folder, limits, write_interval, clock, sync)
     }
 
-    /// Starts a recorder with another way to sync.
+    /// Like [`start`](Self::start), with another way to sync files.
     pub fn start_with(
         folder: PathBuf,
         limits: Limits,
@@ -120,11 +120,11 @@ impl Recorder {
     /// Records an entry. Never waits for the disk.
     pub fn record(&self, entry: &Entry) {
         let Ok(json) = serde_json::to_vec(entry) else {
-            // Every entry has a JSON form: its keys are text.
+            // This never happens, because all keys of an entry are text.
             self.shared.lose(entry.time, Loss::WriteError);
             return;
         };
-        // There may be many events.
+        // Events are not urgent, because there may be many.
         let is_urgent = entry.as_event().is_none();
         if let Err(why) = self.shared.queue.push(entry.time, json, is_urgent) {
             self.shared.lose(entry.time, why);

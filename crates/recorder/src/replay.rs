@@ -30,7 +30,7 @@ const STATUS_DUE_WITHIN: Duration = Duration::from_millis(200);
 /// A part of the state at one time.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Update {
-    /// Nothing was recorded at that time; the other parts are as of before.
+    /// Nothing was recorded at that time; the other parts show the time before it.
     NotRecorded(Unrecorded),
     /// The last status that was recorded.
     Status {
@@ -43,9 +43,9 @@ pub enum Update {
     Published(Published),
     /// All pods, changed by the events since they were listed.
     Pods {
-        /// When they were listed.
+        /// When the pods were listed.
         listed: WallTime,
-        /// Each with its last known state.
+        /// Each pod with its last known state.
         pods: Vec<PodReport>,
     },
 }
@@ -53,10 +53,10 @@ pub enum Update {
 /// A recording through which a reader steps forwards and backwards.
 #[derive(Clone, Debug)]
 pub struct Recording {
-    /// At least one, in order of time.
+    /// The entries in order of time; there is at least one.
     entries: Vec<Entry>,
     span: (WallTime, WallTime),
-    /// The times of lost entries, each until all pods were recorded again.
+    /// The times in which entries were lost. Each ends when all pods were recorded again.
     losses: Vec<Unrecorded>,
 }
 
@@ -70,7 +70,8 @@ fn last_of_an_agent(known: &[Entry]) -> Option<usize> {
     known.iter().rposition(is_of_an_agent)
 }
 
-/// The unrecorded time that contains `time`. An agent that has begun ends it with its first status.
+/// The unrecorded time that contains `time`. When an agent begins, this time ends with its first
+/// status.
 fn unrecorded_at(known: &[Entry], next: &[Entry], time: WallTime) -> Option<Unrecorded> {
     let begun = last_of_an_agent(known).filter(|at| begins(&known[*at]));
     let (last, next) = match begun {
@@ -80,7 +81,8 @@ fn unrecorded_at(known: &[Entry], next: &[Entry], time: WallTime) -> Option<Unre
     Unrecorded::between(Mark::from(last), Mark::from(next))
 }
 
-/// A lost exit is known again once all pods are recorded.
+/// The times in which entries were lost. Each ends when all pods are recorded, because then lost
+/// exits are known.
 fn losses(entries: &[Entry]) -> Vec<Unrecorded> {
     let all = entries.iter().enumerate();
     let losses = all.filter_map(|(at, entry)| {
@@ -138,7 +140,7 @@ fn grow_older(stuck: &mut [StuckCall], failing: &mut [FailingCall], passed: Dura
 }
 
 /// A status, some time after it was recorded. An overdue call is outstanding until a status shows
-/// otherwise, because its end is recorded; of other calls that is not known.
+/// otherwise, because its end is recorded; for other calls, this is not known.
 fn aged(report: &StatusReport, passed: Duration) -> StatusReport {
     let mut report = report.clone();
     grow_older(&mut report.stuck, &mut report.failing, passed);

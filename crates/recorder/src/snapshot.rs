@@ -35,17 +35,17 @@ const VERSION: u32 = 1;
 /// The beginning and the end of the line of a bundle.
 const BUNDLE: (&[u8], &[u8]) = (b"{\"bundle\":", b"}");
 
-/// The first line.
+/// The first line of a snapshot.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Head {
     kind: String,
     version: u32,
-    /// The version of pleg that wrote it.
+    /// The version of pleg that wrote the snapshot.
     pub made_by: String,
-    /// When it was taken.
+    /// When the snapshot was taken.
     pub taken: WallTime,
-    /// The beginning of the recording in it.
+    /// When the recording in the snapshot begins.
     pub since: WallTime,
     /// What could not be collected, one sentence each.
     pub missing: Vec<String>,
@@ -70,7 +70,7 @@ impl Head {
     }
 }
 
-/// The last line.
+/// The last line of a snapshot.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 struct End {
     entries: u64,

@@ -62,7 +62,7 @@ impl From<&Entry> for Mark {
 }
 
 impl Mark {
-    /// An agent was running then.
+    /// A time at which an agent was running.
     pub(crate) fn other(time: WallTime) -> Self {
         let of = Of::Other;
         Self { time, of }

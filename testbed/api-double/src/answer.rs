@@ -131,7 +131,8 @@ fn events(server: &Server, query: &Parameters) -> Value {
     json!({"kind": "EventList", "metadata": {}, "items": items})
 }
 
-/// Sends the changes of Nodes; to a client that sends no version, first the current Nodes.
+/// Sends the changes of Nodes. A client that sends no resource version first receives the current
+/// Nodes.
 fn watch(double: &Double, server: &Server, query: &Parameters) -> Response {
     let selector = query.get("fieldSelector").cloned();
     let is_wanted = move |node: &Value| {

@@ -21,7 +21,7 @@ use tokio::time::{Instant, sleep};
 mod answer;
 mod write;
 
-/// The number of changes that are kept for a watch that is not read. It loses older ones.
+/// How many changes are kept for a watch whose client does not read. Older ones are lost.
 const MAX_UNREAD_CHANGES: usize = 256;
 
 /// A request that the double received.
@@ -40,11 +40,11 @@ pub struct Received {
 /// A wrong answer, which is sent once.
 #[derive(Clone, Debug)]
 pub enum Wrong {
-    /// This status code.
+    /// An answer with this status code.
     Status(u16),
-    /// Status 200 and this text.
+    /// An answer with status 200 and this text.
     Body(&'static str),
-    /// A body that is shorter than its content length.
+    /// An answer whose body is shorter than its content length.
     Half,
 }
 
@@ -63,7 +63,7 @@ struct Server {
     received: Vec<Received>,
     /// The wrong answers to the next requests, each for a path that contains the string.
     wrong: VecDeque<(&'static str, Wrong)>,
-    /// How long after a change watches send it.
+    /// How long watches delay each change.
     watch_delay: Duration,
     /// The status codes for all requests, each for paths that contain the string.
     refused: Vec<(&'static str, u16)>,
@@ -114,7 +114,7 @@ impl Double {
         self.directory.path().join("config")
     }
 
-    /// All requests that it received.
+    /// All requests that the double received.
     pub fn requests(&self) -> Vec<Received> {
         self.lock().received.clone()
     }

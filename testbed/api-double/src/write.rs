@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 
-/// Applies the conditions and the annotation of one manager. Here only its conditions have a heartbeat.
+/// Applies the conditions and the annotation of one manager. In this double, only that manager's
+/// conditions have a heartbeat.
 ///
 /// A manager that applies no conditions removes its own. This also removes the whole status, as on a real
 /// server, because a kubelet that has just registered its Node owns no field of it (Kubernetes 1.36).

@@ -9,10 +9,12 @@ use crate::driver::Driver;
 use crate::error::{Error, Result};
 use crate::spec::{ContainerSpec, Pod, PodSpec};
 
-/// More concurrent calls would wait within containerd, and take CPU time from what is measured.
+/// How many pods or containers are handled at once. More concurrent calls would wait within
+/// containerd, and take CPU time from what is measured.
 const MAX_CONCURRENT: usize = 4;
 
-/// `/bin/true` exits at once, but the runtime may need some time to notice hundreds of exits.
+/// How long all containers may take to exit. `/bin/true` exits at once, but the runtime may need some
+/// time to notice hundreds of exits.
 const EXITED_WITHIN: Duration = Duration::from_secs(20);
 
 impl Driver {

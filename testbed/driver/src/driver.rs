@@ -8,17 +8,18 @@ use tonic::Status;
 
 use crate::error::{Error, Result};
 
-/// Longer than any call takes without a fault, even with a network of the pod.
+/// The default deadline of a call. It is longer than any call takes without a fault, even for a pod
+/// with its own network.
 const DEADLINE: Duration = Duration::from_secs(30);
 
-/// A list of thousands of exited containers fits.
+/// The largest answer in bytes. A list of thousands of exited containers fits.
 const MAX_ANSWER: usize = 64 << 20;
 
 /// Makes the calls of a kubelet for pods on the testbed. Clones share the connection.
 #[derive(Clone, Debug)]
 pub struct Driver {
     pub(crate) client: Client,
-    /// The name of the instance, which is a part of the cgroups of its pods.
+    /// The name of the instance, which is a part of the cgroup paths of its pods.
     pub(crate) instance: String,
     endpoint: Endpoint,
     deadline: Duration,
@@ -80,7 +81,8 @@ impl Driver {
         }
     }
 
-    /// A status of the transport has a source; an answer of the runtime has none.
+    /// The error for a call that failed. A status of the transport has a source; an answer of the
+    /// runtime has none.
     pub(crate) fn refused(&self, what: String, status: Status) -> Error {
         let endpoint = self.endpoint.clone();
         let no_connection = std::error::Error::source(&status).is_some();

@@ -91,7 +91,8 @@ pub enum Error {
     },
 }
 
-/// The message of a transport error is only "transport error". The reason is the last of its sources.
+/// The reason why a call failed. The message of a transport error is only "transport error"; its
+/// reason is the last of its sources.
 fn cause(status: &Status) -> String {
     let mut last: &dyn std::error::Error = match std::error::Error::source(status) {
         Some(source) => source,

@@ -1,6 +1,6 @@
 //! The names, labels and annotations that a kubelet sends to a runtime.
 //!
-//! They are most of the size of a list. Without them every client would seem faster than it is.
+//! They make up most of a list's size. Without them, every client would seem faster than it is.
 
 use std::collections::HashMap;
 

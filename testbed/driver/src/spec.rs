@@ -19,7 +19,7 @@ pub enum Network {
 pub struct PodSpec {
     /// The pod's name.
     pub name: String,
-    /// Its namespace. The default is "default".
+    /// The pod's namespace. The default is "default".
     pub namespace: String,
     /// The pod's UID. The default is a random one; set it to add a second sandbox to a pod.
     pub uid: Option<String>,
@@ -87,9 +87,9 @@ impl From<&str> for ContainerSpec {
 pub struct Pod {
     /// The pod's UID.
     pub uid: String,
-    /// Its namespace.
+    /// The pod's namespace.
     pub namespace: String,
-    /// Its name.
+    /// The pod's name.
     pub name: String,
     /// The attempt of the sandbox: 0 for the first.
     pub attempt: u32,
@@ -132,12 +132,12 @@ impl Pod {
 /// An existing container.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Container {
-    /// Its name in the pod.
+    /// The container's name in the pod.
     pub name: String,
     /// The container's id.
     pub id: String,
     /// The attempt: 0 for the first container of this name.
     pub attempt: u32,
-    /// Its state when it was listed.
+    /// The container's state when it was listed.
     pub state: ContainerState,
 }

@@ -44,7 +44,8 @@ fn read(info: &Value) -> VerboseStatus {
     let command = info["config"]["command"].as_array().into_iter().flatten();
     let mode = &info["config"]["linux"]["security_context"]["namespace_options"]["network"];
     VerboseStatus {
-        // 0 after the process has ended. kill(2) would signal the process group of the caller.
+        // The PID is 0 after the process has ended. kill(2) with 0 would signal the process group of
+        // the caller.
         pid: info["pid"]
             .as_i64()
             .and_then(|pid| i32::try_from(pid).ok())

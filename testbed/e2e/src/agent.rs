@@ -20,7 +20,7 @@ const GUARDING: &str = "guarding unix://";
 pub struct Agent {
     child: Child,
     command: Command,
-    /// The guard beside it, if there is one.
+    /// The guard beside the agent, if there is one.
     guard: Option<(Child, Command)>,
     socket: String,
     place: TempDir,
@@ -95,12 +95,12 @@ impl Agent {
         }
     }
 
-    /// The path of a file or directory in its state directory.
+    /// The path of a file or directory in the agent's state directory.
     pub fn path(&self, name: &str) -> String {
         self.place.path().join(name).display().to_string()
     }
 
-    /// The text of all files of its state directory whose names have this ending.
+    /// The text of all files in the agent's state directory whose names have this ending.
     pub fn kept(&self, ending: &str) -> String {
         let files = std::fs::read_dir(self.place.path()).expect("the directory is readable");
         let paths = files.map(|file| file.expect("the directory is readable").path());
@@ -110,12 +110,12 @@ impl Agent {
             .collect()
     }
 
-    /// Its `/v1/status`.
+    /// The agent's `/v1/status`.
     pub fn status(&self) -> Value {
         pleg_json(&["status", "--agent", &self.socket])
     }
 
-    /// Waits until its status is `wanted`, and returns it. `condition` names that in a panic.
+    /// Waits until the agent's status is `wanted`, and returns it. A panic names the `condition`.
     #[track_caller]
     pub fn until(&self, condition: &str, wanted: impl Fn(&Value) -> bool) -> Value {
         self.until_within(WAIT_LIMIT, condition, wanted)

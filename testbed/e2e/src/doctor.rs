@@ -33,7 +33,7 @@ pub fn doctor_about(testbed: &Testbed, cause: &str) -> Value {
     report(&testbed.endpoint(), &["--check", cause])
 }
 
-/// The doctor's report on one cause. In this process `/var/log` is this folder.
+/// The doctor's report on one cause. The doctor reads this folder as `/var/log`.
 #[track_caller]
 pub fn doctor_with_logs(testbed: &Testbed, folder: &Path, cause: &str) -> Value {
     let folder = folder.to_str().expect("the path is text");
@@ -42,7 +42,7 @@ pub fn doctor_with_logs(testbed: &Testbed, folder: &Path, cause: &str) -> Value 
     json(&output(&testbed.endpoint(), &mounts, &options))
 }
 
-/// The doctor's report, with these options too.
+/// The doctor's report, with these additional options.
 #[track_caller]
 pub fn report(endpoint: &cri::Endpoint, options: &[&str]) -> Value {
     let began = Ticks::now();

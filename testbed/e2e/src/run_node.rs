@@ -19,7 +19,7 @@ const LABEL: (&str, &str) = ("pleg.dev/owner", "pleg-run");
 pub struct Node {
     /// The containerd.
     pub testbed: Testbed,
-    /// A client of the containerd beside the run.
+    /// Another client of the containerd than the run.
     pub driver: Driver,
     /// The directory of the manifests and of the files of the run.
     pub place: TempDir,

@@ -28,7 +28,7 @@ impl Ticks {
         Self(TICKS.load(Ordering::Relaxed))
     }
 
-    /// How long the machine has run since.
+    /// How long the machine has run since this time.
     pub(crate) fn elapsed(&self) -> Duration {
         (TICKS.load(Ordering::Relaxed) - self.0) * TICK
     }

@@ -1,11 +1,11 @@
-//! Why an agent cannot be asked.
+//! Why an agent cannot be queried.
 
 use std::path::PathBuf;
 
 use cri::Endpoint;
 use http::StatusCode;
 
-/// Why an agent cannot be asked.
+/// Why an agent cannot be queried.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
     /// No process accepts connections on the socket.
@@ -17,7 +17,7 @@ pub enum ClientError {
         #[source]
         error: std::io::Error,
     },
-    /// A process listens there that is not trusted.
+    /// The process that listens on the socket is not trusted.
     #[error(
         "the agent on {} runs as user {user}, which is neither root nor this user",
         socket.display()
@@ -25,10 +25,10 @@ pub enum ClientError {
     Untrusted {
         /// The socket.
         socket: PathBuf,
-        /// Whose process listens there.
+        /// The user of the process that listens.
         user: u32,
     },
-    /// It does not answer in time.
+    /// The agent does not answer in time.
     #[error("the agent on {} does not answer", .0.display())]
     Silent(PathBuf),
     /// The answer is not HTTP, or it is incomplete.
@@ -40,15 +40,15 @@ pub enum ClientError {
         #[source]
         error: hyper::Error,
     },
-    /// It answers with an error.
+    /// The agent answers with an error.
     #[error("the agent on {} answers {code}", socket.display())]
     Refused {
         /// The socket.
         socket: PathBuf,
-        /// Its answer.
+        /// The HTTP status of its answer.
         code: StatusCode,
     },
-    /// The answer is not the answer of an agent.
+    /// The answer is not in the format of an agent's answers.
     #[error("what answers on {} is not a pleg agent", socket.display())]
     Nonsense {
         /// The socket.
@@ -57,14 +57,14 @@ pub enum ClientError {
         #[source]
         error: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// It watches another runtime than the one that is wanted.
+    /// The agent observes a runtime other than the wanted one.
     #[error("the agent on {} watches {watched}, not {wanted}", socket.display())]
     OtherRuntime {
         /// The socket.
         socket: PathBuf,
-        /// The runtime it watches.
+        /// The runtime that the agent observes.
         watched: String,
-        /// The one that is wanted.
+        /// The runtime that is wanted.
         wanted: Endpoint,
     },
 }

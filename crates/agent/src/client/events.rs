@@ -24,7 +24,7 @@ impl Events {
         }
     }
 
-    /// The next record; `None` when the agent has gone.
+    /// The next record; `None` when the connection has ended.
     pub async fn next(&mut self) -> Option<Record> {
         loop {
             if let Some(record) = self.lines.next() {
@@ -38,7 +38,7 @@ impl Events {
     }
 }
 
-/// Records in what was received and not read yet.
+/// Bytes that were received and not yet decoded, and the decoder of their lines.
 #[derive(Debug)]
 struct Lines {
     unread: BytesMut,
@@ -53,8 +53,8 @@ impl Lines {
         }
     }
 
-    /// The next record that has been received whole. What a newer agent reports and we do
-    /// not know is passed over, as is a line that is too long: the codec drops the rest of it.
+    /// The next record that was received completely. Records of a newer agent that are unknown here
+    /// are skipped, and so are lines that are too long: the codec discards the rest of such a line.
     fn next(&mut self) -> Option<Record> {
         loop {
             match self.codec.decode(&mut self.unread) {
@@ -81,7 +81,7 @@ mod tests {
     }
 
     #[test]
-    fn records_come_whole_however_they_were_cut() {
+    fn records_arrive_whole_however_they_were_split() {
         let mut lines = Lines::new();
         for (number, byte) in SYNCED.bytes().enumerate() {
             assert_eq!(lines.next(), None, "{number}");
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_a_record_is_passed_over() {
+    fn what_is_not_a_record_is_skipped() {
         let mut lines = Lines::new();
         for odd in [
             &b"\n"[..],

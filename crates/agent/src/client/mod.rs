@@ -1,12 +1,13 @@
-//! Asking an agent on this node.
+//! Querying an agent on this node.
 //!
 //! ```text
 //!   --agent PATH | the default socket --> its owner is root or us? --> /v1/status --> client
 //!                                              |  no: ignored, with a warning
 //! ```
 //!
-//! The process that answers decides what the doctor and `pleg status` believe. So an agent is asked
-//! on a unix socket only, and only if a process of root or of our own user listens there.
+//! The process that answers decides what the doctor and `pleg status` believe. So an agent is queried
+//! only over a unix socket, and only if the process that listens there belongs to root or to our own
+//! user.
 
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -29,15 +30,15 @@ pub use events::Events;
 /// How often the client checks whether an agent that became unreachable is back.
 const RETRY: Duration = Duration::from_secs(3);
 
-/// Which agent to ask.
+/// Which agent to query.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum AgentChoice {
-    /// The one on the default socket, if it is there and watches the same runtime.
+    /// The agent on the default socket, if there is one and it observes the same runtime.
     #[default]
     Default,
-    /// This one, and no other.
+    /// The agent on this socket, and no other.
     Named(PathBuf),
-    /// None.
+    /// No agent.
     Off,
 }
 
@@ -52,15 +53,16 @@ impl FromStr for AgentChoice {
     }
 }
 
-/// An agent that answers.
+/// A client of one agent.
 #[derive(Clone, Debug)]
 pub struct AgentClient {
     socket: PathBuf,
 }
 
 impl AgentClient {
-    /// The agent to ask, with its status: the named agent, which must answer and watch `endpoint`, or
-    /// the agent on the default socket, if it does so. `None` is any endpoint.
+    /// The chosen agent, with its status. It must answer and observe `endpoint` (`None` accepts any): if
+    /// the named agent does not, that is an error; if the agent on the default socket does not, the
+    /// result is `None`.
     pub async fn find(
         choice: &AgentChoice,
         endpoint: Option<&Endpoint>,
@@ -85,7 +87,7 @@ impl AgentClient {
         client.watching(endpoint).await.map(Some)
     }
 
-    /// The agent on the default socket, with its status, if it watches `endpoint`.
+    /// The agent on the default socket, with its status, if it observes `endpoint`.
     pub async fn default_agent(
         endpoint: Option<&Endpoint>,
     ) -> Result<(Self, StatusReport), ClientError> {
@@ -139,7 +141,7 @@ impl AgentClient {
         request::json(&self.socket, "/v1/pods").await
     }
 
-    /// `POST /v1/relist`: the agent lists all pods once more, from now on. Older agents do not accept it.
+    /// `POST /v1/relist`: the agent begins a new relist. Older agents do not accept this request.
     pub async fn relist(&self) -> Result<(), ClientError> {
         request::post(&self.socket, "/v1/relist").await
     }
@@ -152,7 +154,8 @@ impl AgentClient {
     }
 }
 
-/// Whether its runtime is behind this endpoint: it is the runtime's own, or that of its guard.
+/// Whether the agent observes the runtime behind this endpoint, which may be the runtime's own or that of
+/// its guard.
 fn watches(status: &StatusReport, endpoint: &Endpoint) -> bool {
     let endpoint = endpoint.to_string();
     *status.runtime.endpoint == *endpoint || status.guard.socket.as_ref() == Some(&endpoint)

@@ -22,7 +22,7 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(2);
 /// The largest answer, in bytes. All pods of the largest node take less.
 const MAX_BODY: usize = 64 << 20;
 
-/// The answer to `GET path`, as the JSON that it is.
+/// The answer to `GET path`, decoded from JSON.
 pub async fn json<T: DeserializeOwned>(socket: &Path, path: &str) -> Result<T, ClientError> {
     let answer = async {
         let body = get(socket, path).await?;
@@ -33,12 +33,12 @@ pub async fn json<T: DeserializeOwned>(socket: &Path, path: &str) -> Result<T, C
     in_time(socket, answer).await
 }
 
-/// The answer to `GET path`, to be read for as long as it goes on.
+/// The body of the answer to `GET path`, which may be without end.
 pub async fn body(socket: &Path, path: &str) -> Result<Incoming, ClientError> {
     in_time(socket, get(socket, path)).await
 }
 
-/// Whether `POST path` is accepted.
+/// Sends `POST path`; an error if the agent does not accept it.
 pub async fn post(socket: &Path, path: &str) -> Result<(), ClientError> {
     let request = Request::post(path).body(Full::default());
     in_time(socket, send(socket, request)).await.map(drop)
@@ -86,7 +86,7 @@ async fn send(
     }
 }
 
-/// Connects to an agent that root or our own user runs; nothing is said to any other.
+/// Connects to an agent that root or our own user runs; nothing is sent to any other.
 async fn connect(socket: &Path) -> Result<UnixStream, ClientError> {
     let unreachable = |error| ClientError::Unreachable {
         socket: socket.to_owned(),

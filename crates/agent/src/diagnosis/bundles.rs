@@ -1,5 +1,5 @@
-//! The folder of the bundles: the newest ten stay, and no more than 50 MB. Files of other programs
-//! in it are left alone.
+//! The folder of the bundles: the newest ten are kept, with at most 50 MB in total. Files of other
+//! programs in it are left alone.
 
 use std::fs::{self, DirBuilder};
 use std::io;
@@ -8,17 +8,17 @@ use std::path::{Path, PathBuf};
 
 use pleg::model::wall_time::WallTime;
 
-/// How many bundles stay.
+/// How many bundles are kept.
 const MAX_BUNDLES: usize = 10;
 
-/// How large they may be together.
+/// The total size of the bundles that are kept, in bytes.
 const MAX_TOTAL_BYTES: u64 = 50 << 20;
 
 /// What a bundle's name begins and ends with; in between is the time.
 const PREFIX: &str = "pleg-";
 const SUFFIX: &str = ".json.gz";
 
-/// The place of a bundle that is made now, in a folder that only its owner reads.
+/// The path of a bundle that is made at `time`. Creates the folder, which only its owner can read.
 pub(super) fn place(directory: &Path, time: WallTime) -> io::Result<PathBuf> {
     let mut builder = DirBuilder::new();
     builder.recursive(true).mode(0o700).create(directory)?;
@@ -26,7 +26,7 @@ pub(super) fn place(directory: &Path, time: WallTime) -> io::Result<PathBuf> {
     Ok(directory.join(format!("{PREFIX}{time}{SUFFIX}")))
 }
 
-/// Removes the oldest bundles that exceed these limits.
+/// Removes the oldest bundles, so that the others are within the limits.
 pub(super) fn prune(directory: &Path) -> io::Result<()> {
     let mut bundles = Vec::new();
     for entry in fs::read_dir(directory)? {
@@ -41,7 +41,7 @@ pub(super) fn prune(directory: &Path) -> io::Result<()> {
             bundles.push((name, about.len(), entry.path()));
         }
     }
-    // The names have the times in them.
+    // The names contain the times, so this sorts by age.
     bundles.sort();
     let mut total = 0;
     for (index, (_, size, path)) in bundles.iter().rev().enumerate() {

@@ -11,27 +11,28 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::Command;
 use tokio::time::timeout;
 
-/// It ends within 30 seconds by itself; starting it may block on a sick machine.
+/// How long the doctor may take. It ends by itself within 30 seconds, but starting it may block on
+/// a sick machine.
 const DEADLINE: Duration = Duration::from_secs(45);
 
-/// No report is as large as this.
+/// How much of the doctor's output is read: no report is as large.
 const MAX_REPORT_BYTES: u64 = 4 << 20;
 
-/// How much of its standard error is kept: why it failed is at the end.
+/// How much of the end of the doctor's standard error is kept. The end shows why it failed.
 const MAX_ERROR_BYTES: usize = 1 << 10;
 
-/// No id of a cause is longer: it becomes a label of a metric.
+/// The longest id of a cause that is accepted, since it becomes a label of a metric.
 const MAX_ID_BYTES: usize = 64;
 
 pub(super) struct Doctor {
     program: OsString,
     endpoint: String,
     socket: PathBuf,
-    /// Folders with rules of the site.
+    /// Folders with the site's own rules.
     rules: Vec<PathBuf>,
 }
 
-/// The part of its report that matters here.
+/// The part of the doctor's report that matters here.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct DoctorReport {
@@ -46,7 +47,7 @@ pub(super) struct DoctorReport {
 pub(super) enum SerialsLeft {
     /// This many seconds.
     Seconds(f64),
-    /// For ever: `null`.
+    /// Without a limit: `null`.
     Unlimited,
     /// It could not be read.
     #[default]
@@ -128,7 +129,8 @@ impl Doctor {
     }
 }
 
-/// Reads all of it, so that its writer does not wait, and keeps the end, on one line.
+/// Reads a stream to its end, so that its writer does not block, and returns the last part of it on
+/// one line.
 async fn end_of(from: Option<impl AsyncRead + Unpin>) -> String {
     let mut kept = Vec::new();
     if let Some(mut from) = from {
@@ -154,12 +156,12 @@ mod tests {
 
     use super::*;
 
-    /// The report if the program is this script.
+    /// The result of a doctor that is this shell script.
     async fn printed(script: &str) -> Result<DoctorReport, DoctorError> {
         printed_with(script, Vec::new()).await
     }
 
-    /// The same with these folders of rules.
+    /// The result of a doctor that is this shell script, with these folders of rules.
     async fn printed_with(script: &str, rules: Vec<PathBuf>) -> Result<DoctorReport, DoctorError> {
         let folder = tempfile::tempdir().unwrap();
         let program = folder.path().join("pleg");

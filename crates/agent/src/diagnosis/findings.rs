@@ -1,4 +1,4 @@
-//! What diagnoses have found, in reports.
+//! What diagnoses have found, for status reports.
 
 use std::collections::BTreeSet;
 
@@ -8,21 +8,22 @@ use tokio::sync::watch;
 
 use crate::symptoms::Symptom;
 
-/// What was found, for whatever makes a report.
+/// What the latest diagnoses have found. Clones share it.
 #[derive(Clone, Debug, Default)]
 pub struct Findings(watch::Sender<Known>);
 
 #[derive(Debug, Default)]
 pub(crate) struct Known {
-    /// Of the trouble that calls show; over once the node is Healthy.
+    /// The leading finding about trouble that calls show. It is removed once the node is Healthy.
     pub(super) leading: Option<Finding>,
-    /// Of a symptom; removed when the symptom is over, whatever calls show.
+    /// A symptom, and the finding about it. They are removed when the symptom is over, whatever
+    /// calls show.
     pub(super) of_symptom: Option<(Symptom, Finding)>,
     pub(super) warnings: Vec<Finding>,
 }
 
 impl Findings {
-    /// Adds them to a report.
+    /// Adds the findings to a report.
     pub(crate) fn show(&self, report: &mut StatusReport) {
         let known = self.0.borrow();
         let is_well = report.health.state == HealthState::Healthy && !report.guard.limit_reached;
@@ -32,7 +33,7 @@ impl Findings {
         report.warnings.clone_from(&known.warnings);
     }
 
-    /// Changes when they do.
+    /// A receiver that is notified when the findings change.
     pub(crate) fn changes(&self) -> watch::Receiver<Known> {
         self.0.subscribe()
     }
@@ -41,7 +42,7 @@ impl Findings {
         self.0.send_modify(change);
     }
 
-    /// The node is Healthy, so the trouble that calls show is over.
+    /// Removes the leading finding: the node is Healthy, so the trouble that calls showed is over.
     pub(super) fn node_is_healthy(&self) {
         self.0
             .send_if_modified(|known| known.leading.take().is_some());
@@ -68,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_is_well_again_has_no_finding_but_that_of_a_symptom_until_it_is_over() {
+    fn a_node_that_is_healthy_again_has_only_the_finding_of_a_symptom_until_that_is_over() {
         let findings = Findings::default();
         let shown = |state, reason| {
             let mut report = report(state, reason, &[]);

@@ -1,5 +1,5 @@
-//! The doctor inside: when something is wrong the node is diagnosed at once, before a restart removes
-//! what shows the cause, and what was found is kept.
+//! Diagnoses by the agent: when something is wrong, the node is diagnosed at once, before a restart
+//! removes the evidence, and the findings are kept.
 //!
 //! ```text
 //!   reports --> occasions (pure: when) --> doctor (a process of its own) --> Findings --> reports
@@ -7,7 +7,7 @@
 //!   symptoms -----/
 //! ```
 //!
-//! The doctor is a process, so that its memory and whatever it blocks in go with it.
+//! The doctor is a separate process, so that its memory, and any call in which it blocks, end with it.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -43,15 +43,15 @@ pub use findings::Findings;
 /// How long the disk may take before a diagnosis continues without a bundle.
 const DISK_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Whether and where what is diagnosed is kept. Without the section nothing is diagnosed.
+/// What is diagnosed, and where the bundles are kept. Without this section, nothing is diagnosed.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
 pub struct DiagnosisConfig {
     /// The folder of the bundles.
     pub directory: PathBuf,
-    /// Whether a healthy node is looked at once a day, for what may become trouble.
+    /// Whether a healthy node is checked once a day for what may become trouble.
     pub check_up: bool,
-    /// Folders with causes and rules of the site, besides the built-in ones.
+    /// Folders with the site's own causes and rules, which are used in addition to the built-in ones.
     pub rules: Vec<PathBuf>,
 }
 
@@ -66,7 +66,7 @@ impl Default for DiagnosisConfig {
 }
 
 impl DiagnosisConfig {
-    /// Says what cannot work, in a sentence.
+    /// Refuses values that cannot work; the error is a sentence.
     pub(crate) fn check(&self) -> Result<(), String> {
         check_absolute("diagnosis.directory", &self.directory)?;
         let mut rules = self.rules.iter();
@@ -84,7 +84,8 @@ pub(crate) struct Outputs<'a> {
 }
 
 impl Outputs<'_> {
-    /// A known time stays known: a bus that does not answer may be the fault itself.
+    /// Sets the metric that shows when systemd's serial numbers run out. If this is unknown now, the
+    /// known time is kept: a bus that does not answer may be the fault itself.
     fn systemd_cookie(&self, left: SerialsLeft, now: WallTime) {
         let overflow = match left {
             SerialsLeft::Seconds(left) => Some(now.as_unix_seconds() + left),
@@ -95,14 +96,15 @@ impl Outputs<'_> {
     }
 }
 
-/// Diagnoses whenever there is an occasion.
+/// Diagnoses the node on each [`Occasion`].
 pub(crate) struct Diagnosis {
     config: DiagnosisConfig,
     doctor: Doctor,
 }
 
 impl Diagnosis {
-    /// By this program, of this runtime, for the agent that serves on the socket.
+    /// Diagnoses by the doctor in `program`, of the runtime at `endpoint`, for the agent that serves on
+    /// `socket`.
     pub(crate) fn new(
         config: DiagnosisConfig,
         program: OsString,
@@ -115,7 +117,8 @@ impl Diagnosis {
         }
     }
 
-    /// Diagnoses by these reports for as long as they are made, and by the symptoms of this machine.
+    /// Diagnoses the node when a report or a symptom of this machine is an occasion, until no more
+    /// reports are made.
     pub(crate) async fn run(&self, outputs: Outputs<'_>, reports: Reports) {
         let symptoms = watch::Sender::default();
         tokio::select! {
@@ -160,7 +163,8 @@ impl Diagnosis {
         }
     }
 
-    /// Returns for each finding the process that is the culprit, if one is.
+    /// Diagnoses the node, and passes the result to `outputs`. Returns the PID of each finding's culprit,
+    /// if that is a process.
     async fn diagnose(
         &self,
         occasion: Occasion,
@@ -220,7 +224,7 @@ impl Diagnosis {
         found
     }
 
-    /// Where the next bundle goes; nowhere if the disk does not answer.
+    /// The path of the next bundle; `None` if the disk does not answer.
     async fn place(&self, time: WallTime) -> Option<PathBuf> {
         let directory = self.config.directory.clone();
         let made = spawn_blocking(move || bundles::place(&directory, time));
@@ -264,8 +268,9 @@ fn log(finding: Option<&Finding>) {
 }
 
 impl DoctorReport {
-    /// The symptom that a finding is about, and the index of the finding. If no finding names the process
-    /// for which the node was diagnosed, the first one that is not only a suspicion explains it.
+    /// A symptom that a finding is about, and the index of that finding. If the node was diagnosed
+    /// because of symptoms and no finding is about one of them, the first finding that is more than a
+    /// suspicion explains the first symptom.
     fn of_symptom(
         &self,
         symptoms: &BTreeSet<Symptom>,

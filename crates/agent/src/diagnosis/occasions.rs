@@ -1,5 +1,6 @@
-//! When the node is diagnosed: once for each trouble that lasts and once for symptoms, each at most once a
-//! minute; and once a day while the node is healthy, or an hour after a check-up that has found something.
+//! When the node is diagnosed: once for each trouble that lasts, and whenever there are new symptoms, each
+//! at most once a minute; and once a day while the node is healthy, or an hour after a check-up that has
+//! found something.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -12,19 +13,19 @@ use tokio::time::Instant;
 
 use crate::symptoms::Symptom;
 
-/// Trouble that ends sooner is not diagnosed.
+/// How long trouble has to last until it is diagnosed.
 const LASTS: Duration = Duration::from_secs(3);
 
-/// From the end of one diagnosis to the next.
+/// The shortest time between two diagnoses of trouble, and between two of symptoms.
 const PAUSE: Duration = Duration::from_secs(60);
 
 /// The time until the first check-up: a node that has just started has other things to do.
 const FIRST_CHECK_UP: Duration = Duration::from_secs(600);
 
-/// From a check-up that has found something to the next: a warning may be over.
+/// The time from a check-up that has found something to the next: by then, a warning may be over.
 const HOUR: Duration = Duration::from_secs(3600);
 
-/// From any other check-up to the next.
+/// The time from any other check-up to the next.
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
 /// Why the node is diagnosed.
@@ -34,11 +35,11 @@ pub(super) enum Occasion {
     Trouble,
     /// This machine shows symptoms, whatever calls show.
     Symptoms,
-    /// A day has passed.
+    /// A check-up is due.
     CheckUp,
 }
 
-/// A trouble, by what it is and not by how old it is.
+/// What is wrong with the node, regardless of when it began.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Trouble {
     state: HealthState,
@@ -48,15 +49,15 @@ struct Trouble {
 
 #[derive(Debug)]
 pub(super) struct Occasions {
-    /// The trouble that goes on, and since when.
+    /// The current trouble, and when it began.
     trouble: Option<(Trouble, Instant)>,
-    /// The one that was diagnosed.
+    /// The trouble that was last diagnosed.
     diagnosed: Option<Trouble>,
     last_of_trouble: Option<Instant>,
     /// The symptoms at the last diagnosis of symptoms.
     symptoms: BTreeSet<Symptom>,
     last_of_symptoms: Option<Instant>,
-    /// The processes that were named when the trouble that goes on was diagnosed.
+    /// The processes that were named when the current trouble was diagnosed.
     named: BTreeSet<u32>,
     check_up: Option<Instant>,
 }
@@ -74,8 +75,8 @@ impl Occasions {
         }
     }
 
-    /// Whether there is one now; it counts as taken. Without a report only symptoms are one: what is not
-    /// known is no trouble.
+    /// The occasion that there is now, which counts as taken. Without a report, only symptoms can be an
+    /// occasion: an unknown state is no trouble.
     pub(super) fn next(
         &mut self,
         report: Option<&StatusReport>,
@@ -102,8 +103,8 @@ impl Occasions {
         }
     }
 
-    /// Notes what a diagnosis has found: for each finding, the process that it names. Such a process is no new
-    /// symptom while the trouble goes on.
+    /// Records what a diagnosis has found: for each finding, the process that it names. Such a process is
+    /// not a new symptom while the trouble continues.
     pub(super) fn diagnosed(&mut self, occasion: Occasion, found: &[Option<u32>], now: Instant) {
         match occasion {
             Occasion::Trouble => self.named = found.iter().copied().flatten().collect(),
@@ -112,13 +113,14 @@ impl Occasions {
         }
     }
 
-    /// At most once a minute, whatever else is diagnosed: a symptom is to be reported soon.
+    /// An occasion if there are new symptoms, at most once a minute. No other diagnosis delays it, because
+    /// a symptom is to be reported soon.
     fn of_symptoms(&mut self, symptoms: &BTreeSet<Symptom>, now: Instant) -> Option<Occasion> {
         let symptoms = symptoms.iter();
         let is_named =
             |symptom: &&Symptom| symptom.pid().is_some_and(|pid| self.named.contains(&pid));
         let symptoms: BTreeSet<Symptom> = symptoms.filter(|it| !is_named(it)).cloned().collect();
-        // What has ended needs no diagnosis.
+        // The end of a symptom is not a reason to diagnose.
         self.symptoms.retain(|known| symptoms.contains(known));
         let may = self.last_of_symptoms.is_none_or(|last| now >= last + PAUSE);
         if !may || symptoms == self.symptoms {
@@ -183,7 +185,7 @@ mod tests {
     use super::*;
     use crate::sample_report::report;
 
-    /// The seconds at which there is an occasion, by what is reported from which second on.
+    /// The seconds at which there is an occasion, if each report is made from its second on.
     fn occasions(reports: &[(u64, StatusReport)], until: u64) -> Vec<(u64, Occasion)> {
         let began = Instant::now();
         let mut occasions = Occasions::new(true, began);
@@ -221,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_over_at_once_is_not_diagnosed() {
+    fn trouble_that_is_over_at_once_is_not_diagnosed() {
         let reports = [
             (0, report("Healthy", "AllSeen", &[])),
             (10, report("Degraded", "ListStuck", &[])),
@@ -290,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_that_is_well_is_looked_at_once_a_day() {
+    fn a_healthy_node_is_checked_once_a_day() {
         let reports = [(0, report("Healthy", "AllSeen", &[]))];
         let days = [600, 600 + 86_400].map(|second| (second, Occasion::CheckUp));
         assert_eq!(occasions(&reports, 150_000), days);
@@ -299,7 +301,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_check_up_has_found_is_looked_at_again_after_an_hour() {
+    fn what_a_check_up_has_found_is_checked_again_after_an_hour() {
         let healthy = report("Healthy", "AllSeen", &[]);
         let began = Instant::now();
         let mut occasions = Occasions::new(true, began);

@@ -1,36 +1,37 @@
-//! Statistics that the runtime does not answer, as a guard shows: it answers the kubelet's calls for them in
-//! the runtime's place, or ends them with an error. The agent makes no such call, because statistics are
-//! read from every container.
+//! Detects that the runtime does not answer calls for statistics, from the counts of a guard, which answers
+//! such calls of a kubelet in place of the runtime, or ends them with an error. The agent itself makes no
+//! such call, because the runtime would have to read every container's statistics.
 
 use std::time::Duration;
 
 use pleg::out::status_report::StatusReport;
 use tokio::time::Instant;
 
-/// One list may be slow. A kubelet makes the next call ten seconds after an answer.
+/// How far apart the first and the last of the guard's calls must be, since a single list may be slow. A
+/// kubelet makes the next call ten seconds after an answer.
 const LASTS: Duration = Duration::from_secs(15);
 
-/// From one of these calls to the next at most: a kubelet waits for two minutes.
+/// The longest time from one of these calls to the next: a kubelet waits for an answer for two minutes.
 const RECENT: Duration = Duration::from_secs(180);
 
-/// The guard's calls for statistics.
+/// The calls for statistics that the guard answered or ended.
 #[derive(Debug, Default)]
 pub(super) struct GuardedStatistics {
-    /// How many there were; unknown before the first report.
+    /// How many calls there were; `None` before the first report.
     count: Option<u64>,
-    /// The first and the last growth of their number, while they follow each other.
+    /// When the number of calls first and last grew, in a series without longer pauses.
     grown: Option<(Instant, Instant)>,
 }
 
 impl GuardedStatistics {
-    /// Whether the runtime does not answer statistics, by this report.
+    /// Whether the runtime does not answer calls for statistics, after this report.
     pub(super) fn are_overdue(&mut self, report: Option<&StatusReport>, now: Instant) -> bool {
         if let Some(report) = report {
             let figures = [&report.guard.answers, &report.guard.given_up];
             let figures = figures.into_iter().flatten();
             let statistics = figures.filter(|(rpc, _)| rpc.is_statistics());
             let count = statistics.map(|(_, count)| count).sum();
-            // Another guard begins anew.
+            // A guard that was restarted counts from zero.
             if self.count.replace(count).is_some_and(|known| count > known) {
                 let first = self.grown.map_or(now, |(first, _)| first);
                 self.grown = Some((first, now));
@@ -49,8 +50,8 @@ mod tests {
     use super::*;
     use crate::sample_report::report;
 
-    /// From which to which second they are overdue, if the guard has answered or ended this many calls by
-    /// each second.
+    /// The seconds at which statistics become overdue and at which that is over, if the guard has answered
+    /// or ended `count` calls by each second.
     fn overdue(count: impl Fn(u64) -> u64) -> Vec<u64> {
         let (began, mut statistics) = (Instant::now(), GuardedStatistics::default());
         let (mut was_overdue, mut turns) = (false, Vec::new());
@@ -86,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn a_single_slow_list_a_guard_that_is_restarted_and_none_show_nothing() {
+    fn neither_a_single_slow_list_nor_a_restarted_guard_makes_statistics_overdue() {
         let never: [u64; 0] = [];
         assert_eq!(overdue(|_| 0), never);
         assert_eq!(overdue(|second| u64::from(second >= 100)), never);

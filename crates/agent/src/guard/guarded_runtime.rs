@@ -1,13 +1,14 @@
 //! The runtime, called through the guard if there is one.
 //!
 //! ```text
-//!   a call --> its connection is lost --the route to the runtime has changed--> it is made again
+//!   a call --> its connection is lost --the route to the runtime has changed--> the call is repeated
 //!                                     \--it is still the same route-----------> the call is lost
 //! ```
 //!
-//! A guard that ends, or that stops responding, takes the connection along, which shows nothing of the
-//! runtime: a kubelet makes its calls again, too. A guard that still responds has closed the connection
-//! because its own to the runtime ended. All calls of an agent only read, so each may be made twice.
+//! If the guard ends or stops responding, the connection is lost, which shows nothing about the
+//! runtime; a kubelet repeats its calls, too. If the guard still responds, it closed the connection
+//! because its own connection to the runtime ended. All calls of an agent only read, so each may be
+//! made twice.
 
 use std::future::Future;
 
@@ -32,14 +33,16 @@ impl GuardedRuntime {
     /// The runtime at `endpoint`, and the guard that may be in front of it.
     pub(crate) fn new(endpoint: &Endpoint, guard: Option<Guard>, max_message_size: usize) -> Self {
         let runtime = match &guard {
-            // One set of calls: the agent does not repeat the calls of a kubelet.
+            // As an observer, the agent shares the calls of a kubelet instead of making them a second
+            // time.
             Some(guard) => GrpcRuntime::via(guard.connect(), max_message_size, OBSERVER),
             None => GrpcRuntime::new(endpoint, max_message_size),
         };
         Self { runtime, guard }
     }
 
-    /// Makes a call, and makes it again as long as the route to the runtime changes before its answer.
+    /// Makes a call, and repeats it each time its connection is lost because the route to the runtime
+    /// has changed.
     async fn call<A, F>(&self, call: impl Fn() -> F + Send) -> Result<A, CallError>
     where
         F: Future<Output = Result<A, CallError>> + Send,

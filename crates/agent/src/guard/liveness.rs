@@ -13,12 +13,13 @@ use super::view::View;
 /// What is known of a guard.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) enum Liveness {
-    /// There is none.
+    /// There is no guard.
     #[default]
     Absent,
-    /// It answers.
+    /// The guard answers, last with this view.
     Answers(Arc<View>),
-    /// It does not respond, since then; and what it did before, if it ever responded.
+    /// The guard has not responded since this time. The view is what it did before, if it ever
+    /// responded.
     Unresponsive(Instant, Option<Arc<View>>),
 }
 
@@ -74,7 +75,7 @@ impl Liveness {
             Err(Error::NotAGuard(_) | Error::Untrusted { .. }) => Self::Absent,
             Err(Error::Unreachable { error, .. }) => match error.kind() {
                 io::ErrorKind::NotFound => Self::Absent,
-                // What an earlier guard left there is none.
+                // A socket that an earlier guard left behind is not a guard.
                 io::ErrorKind::ConnectionRefused if *self == Self::Absent => Self::Absent,
                 _ => self.unresponsive(now),
             },
@@ -131,7 +132,7 @@ pub(super) mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_guard_that_was_there_and_does_not_respond_is_reported_as_such() {
+    async fn a_guard_that_responded_before_and_does_not_now_is_reported_as_unresponsive() {
         let answers = after(&Liveness::Absent, &Ok(status(1, 1)));
         let overdue = Err(Error::Silent("/run/guard.sock".into()));
         for liveness in [&Liveness::Absent, &answers] {
@@ -153,7 +154,7 @@ pub(super) mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_guard_of_another_runtime_is_none() {
+    async fn the_guard_of_another_runtime_counts_as_none() {
         let other = Status {
             runtime: "/run/other.sock".to_owned(),
             ..status(1, 1)

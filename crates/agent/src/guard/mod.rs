@@ -39,10 +39,11 @@ use show::reason_alone;
 /// How long a report waits for the guard, which answers from memory.
 const REPORT_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// How long a connection waits for the guard, which may have to connect first.
+/// How long a connection waits for the guard, which may have to connect to the runtime first.
 const REACH_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// A guard withholds an answer for five seconds while nothing changes.
+/// How long [`Guard::follow`] waits for an answer, which a guard delays for five seconds while nothing
+/// changes.
 const CHANGE_TIMEOUT: Duration = Duration::from_secs(8);
 
 /// The pauses between two requests: to a guard that answers, to one that does not, and to none. Each
@@ -69,7 +70,7 @@ impl Guard {
         }
     }
 
-    /// Requests the guard's status, and notes its answer or its error.
+    /// Requests the guard's status, and records its answer or the error.
     async fn request(&self, request: StatusRequest, within: Duration) -> Result<Status, Error> {
         let answer = self.client.status(request, within).await;
         let now = Instant::now();
@@ -92,8 +93,8 @@ impl Guard {
         answer
     }
 
-    /// What the guard does now. A guard that did not respond the last time is not requested again: then
-    /// [`follow`](Self::follow) finds out when it responds.
+    /// What the guard does now. If the guard did not respond the last time, no request is made:
+    /// [`follow`](Self::follow) finds out when it responds again.
     async fn current(&self) -> Liveness {
         if !matches!(*self.liveness.borrow(), Liveness::Unresponsive(..)) {
             let _ = self.request(StatusRequest::default(), REPORT_TIMEOUT).await;
@@ -133,7 +134,7 @@ impl Guard {
         Shown(self.current().await)
     }
 
-    /// Puts what the guard does into a change of our health.
+    /// Adds what the guard does to a change of our health.
     pub(crate) fn show_change(&self, health: &mut HealthReport) {
         if let Some(view) = self.liveness.borrow().view() {
             view.show_change(health);
@@ -152,7 +153,7 @@ impl Guard {
 pub(crate) struct Shown(Liveness);
 
 impl Shown {
-    /// Puts it into the report.
+    /// Adds what the guard does to the report.
     pub(crate) fn show(&self, report: &mut StatusReport, now: Moment) {
         match &self.0 {
             Liveness::Absent => {}
@@ -170,7 +171,7 @@ impl Shown {
         }
     }
 
-    /// What the guard added to the calls that it passed, if there is one.
+    /// How much time the guard added to the calls that it passed; `None` without a guard.
     pub(crate) fn added(&self) -> Option<&guard_api::Added> {
         self.0.last().map(|view| &view.added)
     }
@@ -184,7 +185,7 @@ pub(crate) struct Turns {
 }
 
 impl Turns {
-    /// Ends when the reason differs from the last one.
+    /// Waits until the reason differs from the last one.
     pub(crate) async fn next(&mut self) {
         let last = self.reason;
         let turned = self
@@ -220,7 +221,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn that_a_list_becomes_overdue_at_the_guard_is_a_change_and_so_is_its_end() {
+    async fn a_list_that_becomes_overdue_at_the_guard_is_a_change_and_so_is_its_end() {
         let since = Instant::now();
         let guard = Guard::new("/run/guard.sock", &Endpoint::new(RUNTIME));
         let mut turns = guard.turns();

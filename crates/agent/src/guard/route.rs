@@ -14,32 +14,33 @@ use tokio::time::{Instant, sleep};
 use super::liveness::Liveness;
 use super::{Guard, PAUSE_AFTER_ANSWER, REACH_TIMEOUT};
 
-/// A guard that was killed is started again within this time; one that is paused goes on.
+/// How long to wait for a guard that does not respond: one that was killed is restarted within this time,
+/// and one that was paused continues.
 const RESTART_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// How calls reach the runtime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Route {
-    /// GuardedRuntime the guard that started at this time, in nanoseconds since 1970.
+    /// Through the guard that started at this time, in nanoseconds since 1970.
     Guard(u64),
     /// On the runtime's own socket.
     Runtime,
 }
 
 impl Guard {
-    /// How calls reach the runtime, as far as this is known.
+    /// How calls reach the runtime, by the last answer of the guard.
     pub(super) fn route(&self) -> Route {
         self.liveness.borrow().route()
     }
 
-    /// Whether calls reach the runtime on another route now: the guard was replaced, does not respond, or
-    /// responds again.
+    /// Whether calls now reach the runtime by another route, because the guard was replaced, does not
+    /// respond, or responds again.
     pub(super) async fn has_changed_since(&self, route: Route) -> bool {
         self.current().await.route() != route
     }
 
-    /// Connections to the runtime: through the guard, which shares calls with a kubelet's; without one,
-    /// and while it does not respond, to the runtime itself.
+    /// Connections to the runtime: through the guard, which combines our calls with those of a kubelet, or
+    /// to the runtime itself if there is no guard or it does not respond.
     pub(crate) fn connect(&self) -> Connect {
         let guard = self.clone();
         Arc::new(move || {
@@ -84,7 +85,7 @@ impl Guard {
         }
     }
 
-    /// Ends with the reason for which another route is right now.
+    /// Waits until another route should be used. Returns the reason, as an error.
     fn changes_from(&self, route: Route) -> impl Future<Output = io::Error> + Send + use<> {
         let mut liveness = self.liveness.subscribe();
         let is_other = move |liveness: &Liveness| match route {
@@ -118,7 +119,7 @@ mod tests {
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn a_connection_changes_its_way_with_the_guard() {
+    async fn a_connection_changes_its_route_with_the_guard() {
         let guard = Guard::new("/run/guard.sock", &Endpoint::new(RUNTIME));
         let within = Duration::from_secs(5);
         let changes = async |route, liveness: Liveness| {

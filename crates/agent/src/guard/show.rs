@@ -13,8 +13,8 @@ use tokio::time::Instant;
 use super::view::{Phase, View};
 
 impl View {
-    /// Puts what it does into a report: while a list is overdue the node is not Healthy, and while the
-    /// guard answers in place of the runtime, a kubelet's Ready depends on it.
+    /// Adds what the guard does to a report: while a list is overdue, the node is not Healthy, and while
+    /// the guard answers in place of the runtime, a kubelet's Ready depends on the guard.
     pub(super) fn show(&self, report: &mut StatusReport, now: Moment) {
         for call in &mut report.stuck {
             name(call, self);
@@ -24,7 +24,7 @@ impl View {
             Phase::Refusing { since } => Some((GuardedLists::Refused, since)),
             Phase::Silent { since } => Some((GuardedLists::Silent { since }, since)),
             Phase::Waiting { since } => Some((GuardedLists::Waiting, since)),
-            // Until the guard gave up, or was switched, it may have answered them.
+            // The guard may have answered lists until it reached its limit, or its mode was changed.
             Phase::Passing | Phase::LimitReached => {
                 let began = lists_hang_since(report, now.instant);
                 began.map(|since| (GuardedLists::Passed, since))
@@ -45,7 +45,7 @@ impl View {
         report.guard.runtime_silent |= report.health.reason == Reason::RuntimeSilent;
     }
 
-    /// The same for a change of our health.
+    /// Adds what the guard does to a change of our health.
     pub(super) fn show_change(&self, health: &mut HealthReport) {
         for call in &mut health.stuck {
             name(call, self);
@@ -54,7 +54,7 @@ impl View {
     }
 
     /// Makes the node Degraded if what the guard does takes the place of what our relisting has found.
-    /// Returns since when the guard does it.
+    /// Returns when the guard began to do it.
     fn overrule(
         &self,
         state: &mut HealthState,
@@ -69,7 +69,8 @@ impl View {
         })
     }
 
-    /// The same of a guard that has not responded since then: a kubelet behind it is not answered.
+    /// Adds to a report that the guard has not responded since `since`: a kubelet behind it is not
+    /// answered.
     pub(super) fn show_unresponsive(&self, report: &mut StatusReport, since: Instant, now: Moment) {
         let listed = listed_to_a_kubelet(self, since, now.instant);
         if let Some(listed) = listed {
@@ -125,9 +126,9 @@ impl View {
     }
 }
 
-/// Why, and since when, what the guard does with lists makes the node not Healthy. The guard may notice an
-/// overdue list first, because we may list only each 30 s. Once its limit is reached all calls pass, and our
-/// own lists show how they are answered.
+/// Why the node is not Healthy, by what the guard does with lists, and since when. The guard may notice an
+/// overdue list first, because we may list only every 30 s. Once its limit is reached all calls pass, and
+/// our own lists show how they are answered.
 fn reason_of(phase: Phase) -> Option<(Reason, Instant)> {
     match phase {
         Phase::Guarding { since } => Some((Reason::Guarding, since)),
@@ -138,21 +139,20 @@ fn reason_of(phase: Phase) -> Option<(Reason, Instant)> {
     }
 }
 
-/// The reason alone.
+/// Why the node is not Healthy, by what the guard does with lists.
 pub(super) fn reason_alone(view: &View) -> Option<Reason> {
     reason_of(view.phase).map(|(reason, _)| reason)
 }
 
-/// Since when the runtime does not answer a list of ours.
+/// When the oldest of our stuck lists was requested.
 fn lists_hang_since(report: &StatusReport, now: Instant) -> Option<Instant> {
     let lists = report.stuck.iter().filter(|call| call.call.is_list());
     let oldest = lists.map(|call| call.since_seconds).reduce(f64::max)?;
     now.checked_sub(Duration::try_from_secs_f64(oldest).ok()?)
 }
 
-/// What a kubelet behind the guard reports; none if there is no such kubelet, and what the runtime
-/// does decides. While the guard answers lists, a kubelet that begins to request them is answered,
-/// too.
+/// What a kubelet behind the guard reports; `None` if there is no such kubelet, so that only the runtime's
+/// state decides. While the guard answers lists, a kubelet that begins to request them is answered, too.
 fn view_behind(
     report: &View,
     lists: GuardedLists,
@@ -210,7 +210,7 @@ fn culprits(report: &View, stuck: &[StuckCall], now: Instant) -> Vec<StuckCall> 
     culprits
 }
 
-/// Adds the pod and the container of a call from the rows, if they know more: they survive a restart.
+/// Adds the pod and the container of a call if only the guard knows them: its rows survive a restart.
 fn name(call: &mut StuckCall, shown: &View) {
     let mut known = shown.stuck.iter().map(|known| &known.about);
     if call.pod.is_none()
@@ -228,7 +228,7 @@ mod tests {
 
     use super::*;
 
-    /// A guard of which nothing but this is known.
+    /// A guard of which only the phase is known.
     fn view(phase: Phase) -> View {
         let status = Status {
             mode: guard_api::Mode::Guard.into(),
@@ -309,7 +309,7 @@ mod tests {
         let (since, now) = (at(1000), at(1200));
         let kubelet = |listed, asked| listed_to_a_kubelet(&report(listed, asked), since, now);
         assert_eq!(kubelet(Some(1190), Some(1199)), Some(at(1190)));
-        // The guard cannot answer it.
+        // The guard cannot answer the kubelet.
         assert_eq!(kubelet(Some(998), Some(1199)), Some(at(998)));
         assert_eq!(kubelet(None, Some(1199)), None);
         // A client listed once, long before the fault or just before it.

@@ -1,4 +1,4 @@
-//! What a guard reported of itself, in this process's time and types.
+//! What a guard reported about itself, in this process's time and types.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -12,10 +12,11 @@ use pleg::out::status_report::{Difference, GuardMode};
 use pleg::runtime::Rpc;
 use tokio::time::Instant;
 
-/// What a guard does.
+/// The state of a guard, as it was last reported.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct View {
-    /// Of which start of a guard, and of which of its changes.
+    /// When the guard started, in nanoseconds since 1970. This and `revision` order the states of
+    /// guards.
     pub(super) started: u64,
     pub(super) revision: u64,
     pub(super) mode: GuardMode,
@@ -23,10 +24,11 @@ pub(crate) struct View {
     pub(super) socket: String,
     pub(super) phase: Phase,
     pub(super) stuck: Vec<OutstandingCall>,
-    /// When a client last received lists of both kinds, and last requested them.
+    /// When a client last received both lists.
     pub(super) listed: Option<Instant>,
+    /// When a client last requested both lists.
     pub(super) asked: Option<Instant>,
-    /// Since when no client has requested both lists.
+    /// When a client last requested both lists or, if none has, when the guard started.
     pub(super) idle: Instant,
     pub(super) answers: BTreeMap<Rpc, u64>,
     pub(super) given_up: BTreeMap<Rpc, u64>,
@@ -41,17 +43,17 @@ pub(crate) struct View {
 /// What a guard does for lists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
-    /// They pass.
+    /// Lists are passed to the runtime.
     Passing,
-    /// They are overdue, and none has been answered or given up since.
+    /// Lists are overdue, and the guard has neither answered one nor given up since.
     Waiting { since: Instant },
-    /// They are answered in place of the runtime.
+    /// Lists are answered in place of the runtime.
     Guarding { since: Instant },
-    /// They are overdue, and so is every other call.
+    /// Lists are overdue, and so is every other call.
     Silent { since: Instant },
-    /// They are overdue, and the last one could not be answered.
+    /// Lists are overdue, and the guard could not answer the last one.
     Refusing { since: Instant },
-    /// They pass although they are overdue.
+    /// Lists are passed to the runtime although they are overdue: the guard has reached its limit.
     LimitReached,
 }
 
@@ -101,16 +103,16 @@ impl View {
         })
     }
 
-    /// Whether the guard is in front of the runtime on this socket.
+    /// Whether the guard is in front of the runtime that listens on this socket.
     ///
-    /// `/var/run` is `/run` on most systems.
+    /// The paths may differ: `/var/run` is `/run` on most systems.
     pub(super) fn guards(&self, runtime: &Path) -> bool {
         let guarded = Path::new(&self.runtime);
         let real = |path: &Path| path.canonicalize().ok();
         guarded == runtime || real(guarded).is_some_and(|path| real(runtime) == Some(path))
     }
 
-    /// Whether this replaces what is known already: answers may arrive in any order.
+    /// Whether this state replaces the known one: answers may arrive in any order.
     pub(super) fn is_newer_than(&self, known: &Self) -> bool {
         self.started != known.started || self.revision >= known.revision
     }
@@ -134,7 +136,7 @@ fn outstanding(
     Some(OutstandingCall { about, since })
 }
 
-/// Methods that are not known here are left out.
+/// Counts by method, without the methods that are unknown here.
 fn counts(of: &BTreeMap<String, u64>) -> BTreeMap<Rpc, u64> {
     let known = of.iter();
     known

@@ -13,18 +13,18 @@ use serde::{Deserialize, Deserializer};
 use crate::config::check_absolute;
 use crate::history_directory;
 
-/// Less would hold nothing of a large node.
+/// The smallest `maxBytes`: less would hold nothing of a large node.
 const MIN_BYTES: u64 = 1 << 20;
 
-/// More makes no sense on a disk that others need.
+/// The largest `maxBytes`: more makes no sense on a disk that others need.
 const MAX_BYTES: u64 = 1 << 40;
 
 /// Whether a history is recorded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HistoryConfig {
-    /// No.
+    /// No history is recorded.
     Off,
-    /// Yes, in this directory.
+    /// A history is recorded in this directory.
     On(HistoryFolder),
 }
 
@@ -34,9 +34,9 @@ pub enum HistoryConfig {
 pub struct HistoryFolder {
     /// The folder of the segments.
     pub directory: PathBuf,
-    /// How many bytes they may have together.
+    /// The largest total size of the segments, in bytes.
     pub max_bytes: u64,
-    /// How old they may be.
+    /// The largest age of a segment.
     pub max_age: GoDuration,
 }
 
@@ -67,7 +67,7 @@ impl HistoryFolder {
 }
 
 impl HistoryConfig {
-    /// Says what cannot work, in a sentence.
+    /// Refuses values that cannot work; the error is a sentence.
     pub(crate) fn check(&self) -> Result<(), String> {
         let Self::On(folder) = self else {
             return Ok(());
@@ -112,7 +112,7 @@ impl<'de> Visitor<'de> for OffOrSection {
         }
     }
 
-    /// Older YAML has `off` for false.
+    /// In YAML 1.1, `off` means false.
     fn visit_bool<E: Error>(self, value: bool) -> Result<Self::Value, E> {
         match value {
             false => Ok(HistoryConfig::Off),

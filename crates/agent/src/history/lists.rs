@@ -1,4 +1,4 @@
-//! How long lists took since the last time that this was read.
+//! How long list calls took, since this was last read.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -7,10 +7,11 @@ use std::time::Duration;
 use pleg::runtime::Rpc;
 use recorder::ListTimes;
 
-/// How many times of each list are kept: more than a minute has, in the tightest loop.
+/// How many durations are kept for each list: more than there are in a minute, even if lists are
+/// requested without a pause.
 const MAX_TIMES: usize = 1000;
 
-/// The calls since they were last taken.
+/// The list calls since they were last taken.
 #[derive(Debug, Default)]
 pub(crate) struct ListCalls(Mutex<BTreeMap<Rpc, Calls>>);
 
@@ -23,7 +24,7 @@ struct Calls {
 }
 
 impl ListCalls {
-    /// A call has ended. Those that are no lists do not count.
+    /// Counts a call that has ended, if it is a list call.
     pub(crate) fn ended(&self, call: Rpc, took: Duration, is_failed: bool) {
         if !call.is_list() {
             return;
@@ -39,14 +40,14 @@ impl ListCalls {
         }
     }
 
-    /// An answer to a list call with this many bytes arrived.
+    /// Records the size of an answer to a list call.
     pub(crate) fn received(&self, call: Rpc, bytes: usize) {
         let mut all = self.lock();
         let calls = all.entry(call).or_default();
         calls.max_bytes = calls.max_bytes.max(bytes as u64);
     }
 
-    /// What there was since the last time.
+    /// Takes the list calls since the last time.
     pub(crate) fn take(&self) -> Vec<ListTimes> {
         let all = std::mem::take(&mut *self.lock());
         let times = all.into_iter().map(|(call, calls)| calls.times(call));

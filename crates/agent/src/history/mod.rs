@@ -32,21 +32,22 @@ pub(crate) mod lists;
 
 pub use config::{HistoryConfig, HistoryFolder};
 
-/// How often all pods are recorded, besides at the beginning of a segment: events do not contain
-/// all fields of a pod.
+/// How often all pods are recorded, in addition to the beginning of each segment: events do not
+/// contain all fields of a pod.
 const PODS_PERIOD: Duration = Duration::from_secs(3600);
 
 /// How often the times of lists are recorded.
 const LISTS_PERIOD: Duration = Duration::from_secs(60);
 
-/// The recorder, and where it gets its figures from.
+/// The recorder, and the metrics that show what it has written.
 pub(crate) struct History {
     recorder: Recorder,
     figures: HistoryFigures,
 }
 
 impl History {
-    /// Starts to record; `None` if that is off, or if there can be no thread for it.
+    /// Starts the recorder; `None` if the history is off, or if the recorder's thread cannot be
+    /// started.
     pub(crate) fn start(
         config: HistoryConfig,
         endpoint: String,
@@ -84,7 +85,7 @@ impl History {
         self.record(Recorded::Diagnosed(diagnosed));
     }
 
-    /// Records what happens, for as long as it does.
+    /// Records what happens, until this future is dropped.
     async fn keep(&self, agent: &Agent, mut reports: Reports) -> Infallible {
         let Ok(mut records) = Records::subscribe(agent.clone()).await else {
             // The daemon ends for the same reason.
@@ -99,7 +100,7 @@ impl History {
                     };
                     let is_health = matches!(record, Record::Health(_));
                     feed.write(record);
-                    // The next of the reports would arrive up to a second later.
+                    // The next report would arrive up to a second later.
                     if is_health && let Ok(report) = agent.report().await {
                         feed.report(&report, Instant::now());
                     }
@@ -117,14 +118,14 @@ impl History {
         }
     }
 
-    /// Records that this was a regular end.
+    /// Records that the agent ended regularly, and stops the recorder.
     async fn stop(self) {
         self.record(Recorded::Ended);
         self.recorder.stop().await;
     }
 }
 
-/// Records, if that is on.
+/// Records what happens, if the history is on.
 pub(crate) async fn keep(history: Option<&History>, agent: &Agent, reports: Reports) -> Infallible {
     match history {
         Some(history) => history.keep(agent, reports).await,
@@ -142,12 +143,12 @@ pub(crate) async fn stop(history: Option<History>) {
     }
 }
 
-/// Decides when what is recorded.
+/// Decides what is recorded, and when.
 struct Feed<'a> {
     history: &'a History,
     agent: &'a Agent,
     changes: Changes,
-    /// When all pods were recorded last; none while they must be at the next opportunity.
+    /// When all pods were last recorded; `None` if they must be recorded at the next opportunity.
     pods: Option<Instant>,
     lists: Instant,
 }
@@ -165,7 +166,7 @@ impl<'a> Feed<'a> {
     }
 
     fn write(&mut self, record: Record) {
-        // What the merged events would have reported.
+        // Record all pods, because the merged events are missing.
         if matches!(record, Record::Gap { .. }) {
             self.pods = None;
         }
@@ -200,7 +201,7 @@ impl<'a> Feed<'a> {
     }
 }
 
-/// When a container had started or died, by the runtime.
+/// When a container started or exited, according to the runtime.
 fn happened(record: &Record, agent: &Agent) -> Option<WallTime> {
     let Record::Event(event) = record else {
         return None;

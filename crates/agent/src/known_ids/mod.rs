@@ -1,5 +1,5 @@
-//! Ids that are known although a list hangs: the runtime's directories show them, and an
-//! agent that ran here saved them.
+//! Ids that are known although a list hangs: the runtime's directories show them, and an earlier
+//! agent saved them.
 
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};

@@ -7,7 +7,7 @@
 //!        annotations: pod and container --> Owner
 //! ```
 //!
-//! Of the specification nothing but these annotations is kept.
+//! Only these annotations of the specification are kept.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 use pleg::model::id::{HostId, Id, Owner, PodRef};
 use serde::Deserialize;
 
-/// A specification is some ten kilobytes long.
+/// How much of a specification is read. It usually has about ten kilobytes.
 const MAX_BYTES: u64 = 1 << 20;
 
 /// How many specifications are read at a time. A list hangs for longer than a second, so an id that
@@ -47,7 +47,7 @@ const ANNOTATIONS: [[&str; 4]; 2] = [
 /// CRI-O's name for the container of a sandbox.
 const SANDBOX: &str = "POD";
 
-/// What was read, for as long as the id is there.
+/// The owners that were read, which are kept as long as the id exists.
 #[derive(Debug, Default)]
 pub(super) struct Owners {
     known: BTreeMap<Id, Option<Owner>>,
@@ -81,7 +81,7 @@ fn owner(id: &Id, directories: &[PathBuf]) -> Option<Owner> {
 }
 
 fn read(path: &Path) -> Option<String> {
-    // A pipe in its place would be waited for.
+    // Opening a pipe in its place would block.
     if !fs::symlink_metadata(path).ok()?.is_file() {
         return None;
     }
@@ -91,7 +91,7 @@ fn read(path: &Path) -> Option<String> {
     Some(text)
 }
 
-/// What is read of a specification.
+/// The part of a specification that is read.
 #[derive(Deserialize)]
 struct Specification {
     #[serde(default)]
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sandbox_has_no_container_and_an_old_containerd_notes_no_uid() {
+    fn a_sandbox_has_no_container_and_an_old_containerd_records_no_uid() {
         let crio = json!({"annotations": {
             "io.kubernetes.container.name": "POD", "io.kubernetes.pod.uid": "u",
             "io.kubernetes.pod.name": "db", "io.kubernetes.pod.namespace": "default"}});
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_specification_of_a_pod_names_no_owner() {
+    fn a_file_that_is_not_a_pods_specification_names_no_owner() {
         for text in [
             "",
             "{",

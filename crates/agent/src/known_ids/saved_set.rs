@@ -1,5 +1,5 @@
-//! The ids that an agent knew last, kept where the next start finds them: a list may hang
-//! then, and the runtime's own folders are not everywhere where we look for them.
+//! The ids that an agent last knew, saved for its next start: a list may hang then, and the
+//! runtime's own folders are not always where we look for them.
 //!
 //! ```text
 //!   agent --every few seconds, if they changed--> /run/pleg/<endpoint>.json --> the next agent
@@ -24,13 +24,14 @@ use pleg::out::coverage::PassKind;
 use serde::{Deserialize, Serialize};
 use tokio::time::sleep;
 
-/// A longer file is not one of ours: a node has some hundred containers.
+/// How much of a file is read. A longer file is not one of ours: a node has a few hundred
+/// containers.
 const MAX_BYTES: u64 = 16 << 20;
 
-/// The statuses of this many ids are requested in a hundred seconds.
+/// How many ids are used: a sweep requests their statuses in a hundred seconds.
 const MAX_IDS: usize = 20_000;
 
-/// How often at most the agent checks whether the ids have changed.
+/// The time between two checks whether the ids have changed.
 const CHECK_PERIOD: Duration = Duration::from_secs(10);
 
 /// The time until the first check, before any ids were saved.
@@ -39,14 +40,14 @@ const FIRST_CHECK: Duration = Duration::from_millis(500);
 /// How long the disk may take.
 const DEADLINE: Duration = Duration::from_secs(30);
 
-/// What is kept.
+/// The contents of the file.
 #[derive(Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Saved {
     endpoint: String,
     ids: BTreeSet<Id>,
 }
 
-/// The file for a runtime.
+/// The file with the saved ids of a runtime.
 pub struct SavedSet {
     endpoint: String,
     path: PathBuf,
@@ -63,7 +64,7 @@ impl SavedSet {
         }
     }
 
-    /// The ids that were saved last; none where nothing can be read.
+    /// The ids that were last saved; none if they cannot be read.
     pub fn ids(&self) -> Vec<Id> {
         match self.read() {
             Ok(saved) if saved.endpoint == self.endpoint => {
@@ -78,7 +79,7 @@ impl SavedSet {
     }
 
     fn read(&self) -> io::Result<Saved> {
-        // A pipe in its place would be waited for.
+        // Opening a pipe in its place would block.
         if !fs::symlink_metadata(&self.path)?.is_file() {
             return Err(io::Error::other("it is no file"));
         }
@@ -89,7 +90,7 @@ impl SavedSet {
         Ok(serde_json::from_str(&text)?)
     }
 
-    /// Replaces the set, whole or not at all.
+    /// Replaces the saved set atomically.
     fn write(&self, ids: &BTreeSet<Id>) -> io::Result<()> {
         let folder = self.path.parent().unwrap_or(Path::new("/"));
         fs::create_dir_all(folder)?;
@@ -100,8 +101,8 @@ impl SavedSet {
         replace(&self.path, &serde_json::to_vec(&saved)?, 0o600)
     }
 
-    /// Keeps the set as `pleg` knows it, until that stops. A folder that cannot be written
-    /// is reported once, and is no reason to stop.
+    /// Keeps the saved set equal to what `pleg` knows, until `pleg` stops. If the folder cannot be
+    /// written to, this is reported once, and is no reason to stop.
     pub async fn keep(self, pleg: Pleg) -> Result<Infallible, Stopped> {
         let set = Arc::new(self);
         let blocking = Blocking::default();
@@ -116,7 +117,8 @@ impl SavedSet {
             })
             .await;
             cache.changed().await?;
-            // What cannot be listed is known in part, which is no reason to forget.
+            // Without a complete list, some ids may be unknown, which is no reason to remove them
+            // from the file.
             if pleg.status().await?.relist.last_kind != Some(PassKind::List) {
                 continue;
             }
@@ -162,12 +164,12 @@ mod tests {
         set("/run/x.sock").write(&ids).unwrap();
         assert_eq!(set("/run/x.sock").ids(), ["a".into(), "b".into()]);
         assert_eq!(set("/run/y.sock").ids(), []);
-        // The same file name for another endpoint is not taken for its own.
+        // The file of another endpoint is not used, even if it has the same name.
         assert_eq!(set("/run-x.sock").ids(), []);
     }
 
     #[test]
-    fn a_file_that_is_no_saved_set_has_no_ids() {
+    fn a_file_that_is_not_a_saved_set_has_no_ids() {
         let folder = tempfile::tempdir().unwrap();
         let set = SavedSet::new(&Endpoint::new("/x.sock"), folder.path());
         for text in ["", "{", "[1]", "\0\0"] {

@@ -17,20 +17,20 @@ use tokio::net::{UnixListener, UnixStream};
 
 use super::is_trusted;
 
-/// A listening unix socket. Its file goes with it.
+/// A listening unix socket. Its file is removed when this is dropped.
 #[derive(Debug)]
 pub struct AgentSocket {
     listener: UnixListener,
     path: PathBuf,
     inode: u64,
     is_for_group: bool,
-    /// Released when it is closed.
+    /// The lock is released when this file is closed.
     _lock: File,
 }
 
 impl AgentSocket {
-    /// Listens on `path`, for root and our own user, and for `group` if there is one. Makes
-    /// the directory. Replaces the socket of a server that has gone, and nothing else.
+    /// Listens on `path`, for root and our own user, and for `group` if there is one. Creates the
+    /// directory. Replaces the socket of a server that has gone, and no other file.
     pub async fn open(path: &Path, group: Option<u32>) -> Result<Self, SocketError> {
         let failed = |error| SocketError::Failed {
             path: path.to_owned(),
@@ -44,7 +44,7 @@ impl AgentSocket {
             Err(TryLockError::WouldBlock) => return Err(in_use()),
             Err(TryLockError::Error(error)) => return Err(failed(error)),
         }
-        // A server may know nothing of our lock.
+        // Another server may not use our lock.
         check_free(path).await?;
         let grant = |new: &Path| {
             if let Some(group) = group {
@@ -63,15 +63,15 @@ impl AgentSocket {
         })
     }
 
-    /// Where it is.
+    /// The path of the socket.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// The kernel lets only those users connect that the file's mode admits. The user is checked
-    /// as well, in case the mode was changed. For members of the group, only the mode is checked:
-    /// the kernel checked all their groups when they connected, while `/proc/PID/status` may by now
-    /// show another process, or one of another namespace.
+    /// Whether a connection is accepted. The kernel lets only those users connect that the file's
+    /// mode admits. The user is checked as well, in case the mode was changed. For members of the
+    /// group, only the mode is checked: the kernel checked all their groups when they connected,
+    /// while `/proc/PID/status` may by now show another process, or one of another namespace.
     fn admits(&self, stream: &UnixStream) -> bool {
         match stream.peer_cred() {
             Ok(peer) if self.is_for_group || is_trusted(&peer) => true,
@@ -87,7 +87,8 @@ impl AgentSocket {
     }
 }
 
-/// Root without capabilities may not do it: a service or a container has few.
+/// The error for a socket that cannot be given to `group`. Even root needs a capability for this,
+/// which services and containers often lack.
 fn not_granted(group: u32, error: &io::Error) -> io::Error {
     let why = format!(
         "cannot give the socket to group {group} (socketGroup): {error}; this needs the capability \
@@ -118,13 +119,14 @@ impl Drop for AgentSocket {
     fn drop(&mut self) {
         let file = fs::symlink_metadata(&self.path);
         if file.is_ok_and(|file| file.ino() == self.inode) {
-            // One that stays is replaced at the next start.
+            // A file that cannot be removed is replaced at the next start.
             let _ = fs::remove_file(&self.path);
         }
     }
 }
 
-/// For this user alone: a process that can open a file can lock it.
+/// Opens the lock file, which only this user can open: any process that can open a file can lock
+/// it.
 fn lock_file(path: &Path) -> io::Result<File> {
     OpenOptions::new()
         .write(true)

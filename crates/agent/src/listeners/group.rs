@@ -1,4 +1,4 @@
-//! The group that may use the socket: a number, or a name of `/etc/group`.
+//! The group that may use the socket: a number, or a name in `/etc/group`.
 
 use std::fs;
 
@@ -6,7 +6,7 @@ use super::ListenError;
 
 const GROUPS: &str = "/etc/group";
 
-/// The id of a group.
+/// The id of the group with this name or number.
 pub fn find(name: &str) -> Result<u32, ListenError> {
     if let Ok(id) = name.parse() {
         return Ok(id);
@@ -19,7 +19,7 @@ pub fn find(name: &str) -> Result<u32, ListenError> {
     id_of(name, &groups).ok_or_else(|| missing(None))
 }
 
-/// `name:password:id:members`, a line for each group.
+/// The id of the group with this name. Each line of `groups` is `name:password:id:members`.
 fn id_of(name: &str, groups: &str) -> Option<u32> {
     groups.lines().find_map(|line| {
         let mut fields = line.split(':');

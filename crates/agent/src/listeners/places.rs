@@ -1,4 +1,5 @@
-//! The places of a server limit the connections at once. An idle connection cannot keep its place.
+//! The places of a server limit how many connections there are at once. An idle connection cannot
+//! keep its place.
 //!
 //! ```text
 //!   asking (50 ms) --request--> answering (200 ms) --answer--> the place is free
@@ -7,11 +8,11 @@
 //!                                 for as long as it is read
 //! ```
 //!
-//! While places are free, no connection has to leave. If all are taken and a new connection
-//! arrives, a connection whose time is up leaves, first the oldest that has not sent its request.
-//! So a new connection waits 200 ms at most, whatever the others do, and has 50 ms for a request
-//! that usually arrives with it. Endless answers keep their places; the handler that gives them
-//! limits their number.
+//! While places are free, no connection has to leave. If all are taken and a new connection arrives,
+//! a connection whose time is up has to leave: the oldest that has not sent its request, or else the
+//! oldest that is being answered. So a new connection waits 200 ms at most, whatever the others do,
+//! and has 50 ms for a request that usually arrives with it. Endless answers keep their places; the
+//! handler that gives them limits their number.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
@@ -38,7 +39,7 @@ pub enum Stage {
     Endless,
 }
 
-/// All places.
+/// The places of a server.
 pub struct Places {
     limit: usize,
     taken: Mutex<Taken>,
@@ -48,7 +49,7 @@ pub struct Places {
 
 #[derive(Default)]
 struct Taken {
-    /// By age.
+    /// The places that are taken, the oldest first.
     places: BTreeMap<u64, State>,
     next: u64,
 }
@@ -59,7 +60,7 @@ struct State {
     leave: CancellationToken,
 }
 
-/// A place that is taken; free when it is dropped.
+/// A place that a connection has taken. It is free again when this is dropped.
 pub struct Place {
     number: u64,
     places: Arc<Places>,
@@ -67,7 +68,7 @@ pub struct Place {
 }
 
 impl Places {
-    /// `limit` free places. All connections end with `closed`.
+    /// `limit` free places. All connections have to leave when `closed` is cancelled.
     pub fn new(limit: usize, closed: CancellationToken) -> Arc<Self> {
         Arc::new(Self {
             limit,
@@ -77,7 +78,7 @@ impl Places {
         })
     }
 
-    /// A place, as soon as one is free or can be made free.
+    /// Takes a place, as soon as one is free or can be made free.
     pub async fn take(self: &Arc<Self>) -> Place {
         loop {
             let next = match self.try_take() {
@@ -97,7 +98,7 @@ impl Places {
         }
     }
 
-    /// A place, or when one can be made free.
+    /// Takes a place, or returns when one can be made free.
     fn try_take(self: &Arc<Self>) -> Result<Place, Option<Instant>> {
         let mut taken = self.taken();
         if taken.places.len() >= self.limit {
@@ -126,7 +127,7 @@ impl Places {
 }
 
 impl Taken {
-    /// Makes a connection leave whose time is up. If there is none, returns when the first one's time
+    /// Makes a connection whose time is up leave. If there is none, returns when the next one's time
     /// will be up.
     fn make_room(&mut self, now: Instant) -> Result<(), Option<Instant>> {
         let ends = |state: &State| state.time_is_up_at();
@@ -134,7 +135,7 @@ impl Taken {
             let end = ends(state);
             end.is_some_and(|end| end <= now)
         });
-        // Of equals the first one, which is the oldest.
+        // Of several in the same stage, this selects the first, which is the oldest.
         let late = late.min_by_key(|(_, state)| state.stage);
         let Some((&number, _)) = late else {
             return Err(self.places.values().filter_map(ends).min());
@@ -147,7 +148,7 @@ impl Taken {
 }
 
 impl State {
-    /// When it has to leave if another connection waits; `None` for never.
+    /// When the connection has to leave if another one waits; `None` for never.
     fn time_is_up_at(&self) -> Option<Instant> {
         match self.stage {
             Stage::Asking => Some(self.since + REQUEST_TIME),
@@ -158,7 +159,7 @@ impl State {
 }
 
 impl Place {
-    /// From now on the connection does this.
+    /// Records that the connection is at this stage from now on.
     pub fn enter(&self, stage: Stage) {
         if let Some(state) = self.places.taken().places.get_mut(&self.number) {
             state.stage = stage;
@@ -175,7 +176,7 @@ impl Place {
 impl Drop for Place {
     fn drop(&mut self) {
         let left = self.places.taken().places.remove(&self.number);
-        // A connection that had to leave has given its place away already.
+        // The place of a connection that had to leave was already given to another.
         if left.is_some() {
             self.places.freed.notify_one();
         }

@@ -3,18 +3,18 @@
 /// How a diagnosis ended, as metrics count it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Diagnosed {
-    /// It found something.
+    /// The diagnosis found something.
     Found,
-    /// It found nothing.
+    /// The diagnosis found nothing.
     Nothing,
-    /// It could not be made.
+    /// The node could not be diagnosed.
     Failed,
 }
 
 impl Diagnosed {
     pub(crate) const ALL: [Self; 3] = [Self::Found, Self::Nothing, Self::Failed];
 
-    /// As it is labelled.
+    /// The value of the metric's label.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Found => "found",

@@ -1,4 +1,4 @@
-//! What a guard adds to the calls that it passes, as it has counted it.
+//! How much time a guard adds to the calls that it passes, as the guard has counted it.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -9,7 +9,7 @@ use prometheus::proto::{Bucket, Histogram, Metric, MetricFamily, MetricType};
 const NAME: &str = "pleg_guard_added_seconds";
 const HELP: &str = "What the guard added to a call that it passed to the runtime at once.";
 
-/// The histogram of the guard; absent without one. Clones share it.
+/// The guard's histogram; absent without a guard. Clones share it.
 #[derive(Clone)]
 pub(super) struct GuardAdded {
     desc: Desc,

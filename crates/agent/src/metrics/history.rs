@@ -1,4 +1,4 @@
-//! How much history was recorded. Where none is, there are no such figures.
+//! How much history was recorded. If none is recorded, these metrics are absent.
 
 use prometheus::{IntCounter, IntGauge, Registry};
 use recorder::Written;

@@ -13,12 +13,13 @@ pub(super) struct Kubelet {
     pub(super) relist_duration: Histogram,
     pub(super) relist_interval: Histogram,
     pub(super) pod_relist_duration: Histogram,
-    /// Events that were not kept apart for a slow subscriber; the kubelet loses them.
+    /// Events that were merged for a slow subscriber; a kubelet loses such events.
     pub(super) discarded: IntCounter,
     pub(super) operations: Operations,
     pub(super) stream_opened: IntCounter,
     pub(super) stream_errors: IntCounter,
-    /// From an event's making to its arrival, whatever the kubelet's help text says.
+    /// The time from the creation of an event to its arrival, whatever the kubelet's help text
+    /// says.
     pub(super) stream_latency: Histogram,
     last_seen: Gauge,
     running_pods: IntGauge,

@@ -1,6 +1,6 @@
-//! What is counted, in two registries: our own names, and the kubelet's beside them, so
-//! that no dashboard counts twice. Label values are names of ours: nothing that a runtime
-//! sends gets into a label.
+//! The metrics, in two registries, so that no dashboard counts twice: one has our own names, the
+//! other the kubelet's. Label values are from fixed sets: nothing that a runtime sends gets into a
+//! label.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -37,7 +37,7 @@ pub struct Metrics {
     guard_added: GuardAdded,
     kubelet: Kubelet,
     kubelet_registry: Registry,
-    /// For the history.
+    /// The list calls, for the history.
     lists: ListCalls,
     stream: Stream,
 }
@@ -66,22 +66,22 @@ impl Metrics {
         })
     }
 
-    /// What the guard has added to the calls that it passed; `None` without a guard.
+    /// Sets how much time the guard has added to the calls that it passed; `None` without a guard.
     pub fn show_added(&self, added: Option<&guard_api::Added>) {
         self.guard_added.show(added);
     }
 
-    /// The writer to a Kubernetes API counts what it writes.
+    /// Registers the metrics of the writer to Kubernetes.
     pub fn count_kubernetes(&self) -> prometheus::Result<cluster::Figures> {
         cluster::Figures::register(&self.own_registry)
     }
 
-    /// The history counts what it records.
+    /// Registers the metrics of the history.
     pub fn count_history(&self) -> prometheus::Result<HistoryFigures> {
         HistoryFigures::register(&self.own_registry)
     }
 
-    /// How lists were answered since that was last taken.
+    /// Takes the list calls since the last time.
     pub(crate) fn take_lists(&self) -> Vec<ListTimes> {
         self.lists.take()
     }
@@ -91,12 +91,13 @@ impl Metrics {
         self.stream.turned.notified().await;
     }
 
-    /// A diagnosis has ended.
+    /// Counts a diagnosis that has ended.
     pub(crate) fn diagnosed(&self, how: Diagnosed) {
         self.own.diagnosed(how);
     }
 
-    /// When systemd will have used its last serial number, in Unix time, according to a diagnosis.
+    /// Sets when systemd will have used its last serial number, in Unix time, according to a
+    /// diagnosis.
     pub fn systemd_cookie_overflow(&self, time: Option<f64>) {
         self.own.systemd_cookie_overflow(time);
     }
@@ -195,7 +196,8 @@ impl Metrics {
     }
 }
 
-/// Calls by `operation_type`: the same three under our prefix and the kubelet's.
+/// The metrics of calls by `operation_type`. The same three exist under our prefix and under the
+/// kubelet's.
 struct Operations {
     total: prometheus::IntCounterVec,
     errors: prometheus::IntCounterVec,

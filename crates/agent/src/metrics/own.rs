@@ -1,5 +1,5 @@
-//! Our own names, prefix `pleg_`: the kubelet's figures, and what they do not show during
-//! a stall.
+//! The metrics under our own names (prefix `pleg_`): the kubelet's figures, and what those do not
+//! show during a stall.
 
 use std::time::Duration;
 
@@ -16,13 +16,15 @@ use super::diagnosed::Diagnosed;
 use super::register::Register;
 use super::{Operations, operation_buckets};
 
-/// From a millisecond, where an event of a healthy runtime arrives, to a list's time-out.
+/// Bounds in seconds: from a millisecond, in which an event of a healthy runtime arrives, to the
+/// timeout of a list.
 const LATENCY_BUCKETS: &[f64] = &[
     0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 120.0,
 ];
 
-/// What the guard answers in place of a runtime, and the changes that it completes or refuses.
+/// The calls that the guard answers in place of a runtime.
 const LISTS: [Rpc; 2] = [Rpc::ListPodSandbox, Rpc::ListContainers];
+/// The changes that the guard completes or refuses.
 const CHANGES: [Rpc; 7] = [
     Rpc::RunPodSandbox,
     Rpc::StopPodSandbox,
@@ -203,7 +205,8 @@ impl Own {
                 )?,
             },
         };
-        // A query of what has not happened yet finds 0, and not nothing.
+        // Create all series, so that a query of what has not happened yet finds 0 instead of
+        // nothing.
         for source in SOURCES {
             own.event_latency.with_label_values(&[source.as_str()]);
         }
@@ -214,7 +217,7 @@ impl Own {
         Ok(own)
     }
 
-    /// There is a guard: a query of what it has not done yet finds 0 as well.
+    /// Creates the series of a guard, so that a query of what it has not done yet finds 0 as well.
     fn expect_guard(&self) {
         for list in LISTS {
             let labels = &[list.operation_type()];
@@ -248,7 +251,7 @@ impl Own {
         }
     }
 
-    /// Sets what is true only now.
+    /// Sets the metrics that depend on the current status.
     pub(super) fn show(&self, now: &StatusReport) {
         for state in HealthState::ALL {
             let gauge = self.health.with_label_values(&[state.as_str()]);
@@ -296,7 +299,7 @@ impl Own {
     }
 }
 
-/// The guard counts, and begins anew when it starts: what it has counted is shown.
+/// Sets a counter to what the guard has counted, which starts at zero when the guard starts.
 fn set(counter: &IntCounter, count: u64) {
     counter.reset();
     counter.inc_by(count);

@@ -1,4 +1,4 @@
-//! Metrics are registered where they are made.
+//! Creates metrics and registers them in one step.
 
 use prometheus::core::Collector;
 use prometheus::{
@@ -6,7 +6,7 @@ use prometheus::{
     IntGaugeVec, Opts, Registry, Result,
 };
 
-/// Makes metrics of this registry. Those of a plural name have labels.
+/// Creates metrics in this registry. The functions with plural names create metrics with labels.
 pub(super) struct Register<'a>(pub(super) &'a Registry);
 
 impl Register<'_> {

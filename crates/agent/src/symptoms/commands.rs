@@ -1,5 +1,5 @@
-//! Commands that runtimes start and wait for: runcs and CNI plugins. Each has a limit, and is judged once
-//! when it has passed.
+//! Commands that runtimes start and wait for: runcs and CNI plugins. Each has a limit, and is judged
+//! once, when the limit has passed.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -10,16 +10,16 @@ use base::host::{RUNC_OVERDUE_AFTER, is_shim};
 use super::Symptom;
 use super::scan::{CommandLine, LiveProcess, Processes, is_daemon};
 
-/// How long a CNI plugin may take. The doctor is certain from then on.
+/// How long a CNI plugin may take. After this time, the doctor is certain.
 const PLUGIN_OVERDUE_AFTER: Duration = Duration::from_secs(60);
 
-/// Programs by which containerd unpacks an image, which may take minutes.
+/// Programs with which containerd unpacks an image, which may take minutes.
 const UNPACKERS: [&str; 3] = ["unpigz", "igzip", "pigz"];
 
 #[derive(Debug, Default)]
 pub(super) struct Commands {
     commands: Vec<Command>,
-    /// By container.
+    /// The deletions, by container.
     deletions: BTreeMap<String, Deletion>,
 }
 
@@ -28,10 +28,10 @@ struct Command {
     pid: u32,
     started: Duration,
     limit: Duration,
-    /// The container that it deletes.
+    /// The container that the command deletes, if it deletes one.
     deletes: Option<String>,
-    /// Whether it is overdue, was started by a runtime, and is not a session. `None` before its limit;
-    /// then decided once.
+    /// Whether the command is overdue, was started by a runtime, and is not a session. `None` before the
+    /// limit has passed; then it is decided once.
     is_overdue: Option<bool>,
 }
 
@@ -46,7 +46,8 @@ struct Deletion {
 }
 
 impl Commands {
-    /// Returns whether there was a command.
+    /// Forgets the commands that have ended and the deletions that are done. Returns whether there was a
+    /// command before.
     pub(super) fn forget_ended(&mut self, processes: &impl Processes) -> bool {
         let had_commands = !self.commands.is_empty();
         self.commands.retain(|command| command.is_alive(processes));
@@ -207,8 +208,8 @@ mod tests {
         assert_eq!(seen, [(33, vec![203])]);
     }
 
-    /// As containerd does: it ends each runc after ten seconds, and starts another one after a growing
-    /// pause.
+    /// This world does as containerd does: it ends each runc after ten seconds, and starts another one
+    /// after a growing pause.
     #[test]
     fn a_deletion_that_is_retried_is_overdue_as_one_command_until_it_is_done() {
         let starts = [3, 15, 28, 43, 61, 87, 129];

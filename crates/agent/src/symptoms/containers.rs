@@ -1,5 +1,5 @@
-//! The processes of containers, and their keepers: the shim or conmon that has started a process, and
-//! reports its exit.
+//! The processes of containers, and their keepers. A keeper is the shim or conmon that has started a
+//! process, and reports its exit.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
@@ -7,10 +7,11 @@ use std::time::Duration;
 use super::Symptom;
 use super::scan::{LiveProcess, Processes};
 
-/// A symptom that ends sooner is none. A killed process normally ends within milliseconds.
+/// How long a process must show a symptom until it counts as one. A killed process normally ends within
+/// milliseconds.
 const LASTS: Duration = Duration::from_secs(15);
 
-/// Which processes are read, besides those that showed a symptom when they were last read.
+/// Which processes are read, in addition to those that showed a symptom when they were last read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Extent {
     /// No others.
@@ -18,7 +19,7 @@ pub(super) enum Extent {
     Symptoms,
     /// All keepers, and the containers that may have been stopped since their keeper was last read.
     Keepers,
-    /// All.
+    /// All keepers and all processes of containers.
     All,
 }
 
@@ -31,8 +32,9 @@ pub(super) struct Containers {
 #[derive(Debug)]
 struct Keeper {
     readings: Readings,
-    /// Of a shim, which waits for the runc by which it stops a container. `None` of a conmon: it shows no
-    /// stop of its container.
+    /// The page faults of the children for which a shim has waited. They grow when it stops a container,
+    /// because it waits for the runc that does this. `None` for a conmon, which does not show when it
+    /// stops its container.
     child_faults: Option<u64>,
 }
 
@@ -46,7 +48,7 @@ struct Kept {
 #[derive(Debug)]
 struct Readings {
     started: Duration,
-    /// Since when each reading has shown a symptom.
+    /// The first of the latest consecutive readings that have all shown a symptom.
     since: Option<Duration>,
     has_symptom: bool,
 }
@@ -125,7 +127,7 @@ impl Containers {
     }
 }
 
-/// [`Keeper::child_faults`].
+/// The value for [`Keeper::child_faults`].
 fn child_faults(keeper: &LiveProcess) -> Option<u64> {
     (keeper.name != "conmon").then_some(keeper.child_faults)
 }
@@ -169,7 +171,7 @@ mod tests {
         world
     }
 
-    /// Makes the change, and returns after how many seconds this process is found.
+    /// Makes the change, and returns the number of seconds after which this process is found.
     fn found(change: impl Fn(&World), pid: u32) -> u32 {
         let seen = node().changes(300, |world, second| match second {
             100 => change(world),
@@ -238,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn what_ends_in_time_or_continues_is_no_symptom_and_one_that_ends_later_is_over() {
+    fn a_process_that_ends_in_time_or_continues_is_no_symptom_and_one_that_ends_later_is_over() {
         let quick = node().changes(300, |world, second| match second {
             100 => world.change(20, |shim| shim.is_stopped = true),
             101 => world.change(200, |app| app.is_ending = true),

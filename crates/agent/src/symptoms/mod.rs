@@ -1,7 +1,8 @@
 //! Symptoms: what this machine shows although all calls are answered. A runc or a CNI plugin does not
 //! return, a container does not end, or its shim or conmon is stopped or gone; or no file can be written
-//! where runtimes keep their state. A kubelet's change of a pod is then not done. The doctor finds out why.
-//! That the runtime does not answer statistics is a symptom as well: it follows from reports, not from a scan.
+//! where runtimes keep their state. In each case, a change that a kubelet has requested is not completed.
+//! The doctor finds out why. If the runtime does not answer calls for statistics, that is a symptom as
+//! well, which follows from reports and not from a scan.
 //!
 //! ```text
 //!   every 15 s: new PIDs in /proc --> scan (pure) --> commands:   runcs and CNI plugins that are overdue
@@ -37,11 +38,11 @@ pub(crate) enum Symptom {
     /// A process that does not return, does not end, or does not serve its container.
     Process {
         pid: u32,
-        /// As time since boot. It distinguishes processes that reuse a PID.
+        /// When the process started, as time since boot. It distinguishes processes that reuse a PID.
         started: Duration,
     },
-    /// The deletion of a container that does not come to its end: containerd ends such a runc after ten
-    /// seconds and, after growing pauses of up to five minutes, starts another one.
+    /// A deletion of a container that is never completed: containerd ends the runc after ten seconds and,
+    /// after growing pauses of up to five minutes, starts another one.
     Deletion {
         container: String,
         /// When the first runc was started.
@@ -54,7 +55,7 @@ pub(crate) enum Symptom {
 }
 
 impl Symptom {
-    /// The process that shows it, if it is one of a single process.
+    /// The process that shows the symptom, if it is a symptom of a single process.
     pub(crate) fn pid(&self) -> Option<u32> {
         match self {
             Self::Process { pid, .. } => Some(*pid),
@@ -101,7 +102,8 @@ pub(crate) async fn watch(
                 });
                 (state, next)
             }
-            // Reading a process with a symptom may be what does not return, so the result stays.
+            // The scan did not return in time. Perhaps it reads a process with a symptom, so the last
+            // result stays.
             None => (new(), PERIOD),
         };
         sleep(next).await;

@@ -67,7 +67,7 @@ impl Proc {
         Ok(pids)
     }
 
-    /// The beginning of a file of a process. The kernel gives it in one piece, so one call is enough.
+    /// The beginning of a file of a process. The kernel returns it in one piece, so one call is enough.
     fn read(&self, pid: u32, file: &str) -> Option<String> {
         let path = self.root.join(format!("{pid}/{file}"));
         let mut buffer = [0; MAX_READ];
@@ -77,7 +77,7 @@ impl Proc {
 }
 
 impl Processes for Proc {
-    /// From `0.10 0.20 0.30 1/380 27214`.
+    /// The last field of `/proc/loadavg`: `0.10 0.20 0.30 1/380 27214`.
     fn newest(&self) -> Option<u32> {
         let load = fs::read_to_string(self.root.join("loadavg")).ok()?;
         load.split_ascii_whitespace().next_back()?.parse().ok()

@@ -14,11 +14,12 @@ use super::containers::{Containers, Extent};
 /// The time between two scans. A process is found while it is young, and judged when its limit has passed.
 pub(super) const PERIOD: Duration = Duration::from_secs(15);
 
-/// The longest time from one reading of a container's process to the next. It is read within two scans if
-/// its keeper shows that it may have been stopped.
+/// The longest time from one reading of a container's process to the next. If its keeper shows that the
+/// container may have been stopped, the process is read within two scans.
 const ALL_WITHIN: Duration = Duration::from_secs(120);
 
-/// A younger process may still have the name or the parent of the one that started it.
+/// The age from which a process is examined. A younger process may still have the name or the parent of
+/// the process that started it.
 const SETTLED_AFTER: Duration = Duration::from_secs(5);
 
 /// Where runtimes and runc keep their state, and where containers write.
@@ -35,13 +36,13 @@ const DIRECTORIES: [&str; 5] = [
 pub(super) struct LiveProcess {
     pub(super) name: String,
     pub(super) parent: u32,
-    /// As time since boot.
+    /// When the process started, as time since boot.
     pub(super) started: Duration,
-    /// It is stopped by a signal or a tracer.
+    /// Whether the process is stopped by a signal or a tracer.
     pub(super) is_stopped: bool,
-    /// It is to end.
+    /// Whether the process was killed, or its first thread is ending or has ended.
     pub(super) is_ending: bool,
-    /// Grows with each child that it has waited for.
+    /// The page faults of the children for which the process has waited; they grow with each child.
     pub(super) child_faults: u64,
 }
 
@@ -87,7 +88,7 @@ pub(super) struct Scan {
     containers: Containers,
     /// When all processes of containers were last read.
     all_read: Option<Duration>,
-    /// What the last scan read of them.
+    /// Which processes of containers the last scan read.
     extent: Extent,
     full: Vec<&'static str>,
 }
@@ -162,7 +163,7 @@ impl Scan {
     }
 }
 
-/// Whether it starts shims, conmons, runcs and CNI plugins.
+/// Whether the process starts shims, conmons, runcs and CNI plugins.
 pub(super) fn is_daemon(process: &LiveProcess) -> bool {
     matches!(&*process.name, "containerd" | "crio")
 }

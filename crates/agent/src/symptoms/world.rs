@@ -13,7 +13,7 @@ use super::scan::{CommandLine, LiveProcess, Processes, Scan};
 
 pub(super) struct Process {
     pub(super) live: LiveProcess,
-    /// The verb of its command line, if it is a runc.
+    /// The verb of the command line, if the process is a runc.
     pub(super) verb: &'static str,
 }
 
@@ -34,7 +34,7 @@ pub(super) const DELETION: u32 = 0;
 pub(super) const FULL: u32 = u32::MAX;
 
 impl World {
-    /// A node whose daemons and one shim have run for long.
+    /// A node whose daemons and one shim have run for a long time.
     pub(super) fn node() -> Self {
         let world = Self::default();
         world.now.set(Duration::from_secs(1000));

@@ -10,7 +10,7 @@ use tokio::io::{AsyncWriteExt, DuplexStream, duplex};
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tokio::task::JoinHandle;
 
-/// How much is on its way before a writer has to wait for its reader.
+/// How many bytes may be in transit before a writer has to wait for its reader.
 const ON_THE_WAY: usize = 4096;
 
 /// Connections from a channel.
@@ -41,7 +41,7 @@ impl Network {
         Self::with_server(router, places).1
     }
 
-    /// The same with the task that serves.
+    /// A server of `router` that accepts `places` connections, and the task that serves them.
     pub fn with_server(router: Router, places: usize) -> (JoinHandle<Infallible>, Self) {
         let (sender, receiver) = unbounded_channel();
         let server = tokio::spawn(serve(Channel(receiver), router, places));

@@ -20,14 +20,15 @@ pub struct Node {
 }
 
 impl Node {
-    /// With these pods, of one container each, and a daemon that is configured so.
+    /// A node with these pods, of one container each, and a daemon with this configuration.
     #[allow(dead_code, reason = "not every test needs a folder of its own")]
     pub async fn up(pods: &[&str], config: AgentConfig) -> Self {
         let place = tempfile::tempdir().unwrap();
         Self::up_in(place, pods, config).await
     }
 
-    /// The same in this folder, behind the guard on `cri.sock` in it, if there is one.
+    /// A node with these pods in this folder, whose daemon is behind the guard on `cri.sock` in the
+    /// folder, if there is one.
     pub async fn up_in(place: TempDir, pods: &[&str], config: AgentConfig) -> Self {
         let sim = Sim::new();
         for pod in pods {

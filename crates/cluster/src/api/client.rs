@@ -32,9 +32,9 @@ pub(crate) struct ApiClient {
 /// The properties of a request.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct RequestSpec {
-    /// The permission that it needs, as RBAC names it.
+    /// The permission that the request needs, as RBAC names it.
     pub(crate) permission: &'static str,
-    /// What it requests, for the error if that is not found.
+    /// The object of the request, for the error if it is not found.
     pub(crate) object: &'static str,
     /// The maximum number of bytes of the answer.
     pub(crate) max_bytes: usize,
@@ -68,7 +68,7 @@ pub(crate) struct Watch<T> {
     max_bytes: usize,
     /// Received bytes that are not returned yet.
     received: BytesMut,
-    /// The length of their beginning that is known to contain no line break.
+    /// How many of the received bytes are known to contain no line break.
     searched: usize,
     of: PhantomData<fn() -> T>,
 }
@@ -160,8 +160,8 @@ impl ApiClient {
 }
 
 impl<T: DeserializeOwned> Watch<T> {
-    /// The next line; `None` once the server has ended the watch. Dropping the future loses
-    /// nothing.
+    /// The next line; `None` once the server has ended the watch. If the future is dropped, no line
+    /// is lost.
     pub(crate) async fn next(&mut self) -> Result<Option<WatchEvent<T>>, Failure> {
         loop {
             while let Some(line) = self.line() {
@@ -196,7 +196,7 @@ impl<T: DeserializeOwned> Watch<T> {
     }
 }
 
-/// Refuses what would make the client panic, or would be written to a log.
+/// Refuses values that would make the client panic, and secrets that would be logged.
 fn check(config: &mut Config) -> Result<(), Failure> {
     let wrong = |what: &str| Err(Failure::Credentials(what.to_owned()));
     let authority = config.cluster_url.authority();

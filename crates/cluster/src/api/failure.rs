@@ -13,7 +13,7 @@ pub enum Failure {
     /// The server is unreachable, or does not answer.
     #[error("the API server cannot be reached: {0}")]
     Unreachable(String),
-    /// It did not answer in time.
+    /// The server did not answer in time.
     #[error("the API server has not answered for {}s", REQUEST_TIMEOUT.as_secs())]
     TimedOut,
     /// The credentials are missing or cannot be used.

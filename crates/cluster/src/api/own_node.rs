@@ -132,7 +132,7 @@ impl Api {
             let request = patch_request(format!("{path}/{name}"), "application/merge-patch+json");
             let body = json!({"series": series});
             match self.client.write(request, &body, spec).await {
-                // It has expired, or was never created.
+                // The first event has expired, or was never created.
                 Err(Failure::NotFound(_)) => {}
                 ended => return ended,
             }
@@ -168,8 +168,8 @@ impl Api {
         let namespace = namespace.unwrap_or_else(|| "default".to_owned());
         let name = regarding.name.clone().unwrap_or_default();
         let nanos = event.time.as_unix_nanos();
-        // It is equal for equal events: a write whose answer was lost is repeated, and the server then
-        // answers that the event exists.
+        // Equal events have equal fingerprints: a write whose answer was lost is repeated, and the
+        // server then answers that the event exists.
         let fingerprint = hash(&(event.reason, &event.note)) as u16;
         let kind = match event.is_warning {
             true => "Warning",
@@ -244,7 +244,8 @@ impl Api {
 const METADATA_ONLY: &str =
     "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json";
 
-/// A patch with this content type. Its answer is not used, and a Node may have a hundred kilobytes.
+/// A patch with this content type. Only metadata is requested as the answer, which is not used: a Node
+/// may have a hundred kilobytes.
 fn patch_request(path: String, content_type: &str) -> request::Builder {
     Request::patch(path)
         .header(header::CONTENT_TYPE, content_type)

@@ -8,17 +8,18 @@ use kube::config::{Config, KubeConfigOptions, Kubeconfig, KubeconfigError};
 
 use crate::api::{Failure, unusable};
 
-/// kubectl's flags. An absent flag has the value of the kubeconfig, which is the file of
-/// `KUBECONFIG` or `~/.kube/config`, or of the files that are mounted into a pod.
+/// kubectl's flags. For an absent flag, the value in the kubeconfig is used, which is the file that
+/// `KUBECONFIG` names or `~/.kube/config`. Without a kubeconfig, the files that are mounted into a
+/// pod are used.
 #[derive(Clone, Debug, Default)]
 pub struct Access {
     /// The kubeconfig file.
     pub kubeconfig: Option<PathBuf>,
-    /// The context in it.
+    /// The context in the kubeconfig.
     pub context: Option<String>,
-    /// The cluster in it.
+    /// The cluster in the kubeconfig.
     pub cluster: Option<String>,
-    /// The user in it.
+    /// The user in the kubeconfig.
     pub user: Option<String>,
     /// The server's address.
     pub server: Option<String>,
@@ -32,7 +33,7 @@ pub struct Access {
     pub certificate_authority: Option<PathBuf>,
     /// The name in the server's certificate.
     pub tls_server_name: Option<String>,
-    /// Whether the server's certificate is not verified.
+    /// Whether to skip the verification of the server's certificate.
     pub insecure: bool,
 }
 

@@ -14,7 +14,7 @@ const MAX_EVENTS: &str = "100";
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct FleetEvent {
-    /// The last time at which it happened.
+    /// When the event last happened.
     pub time: Option<WallTime>,
     /// `Normal` or `Warning`.
     #[serde(rename = "type")]
@@ -34,7 +34,7 @@ struct Page {
     items: Vec<Event>,
 }
 
-/// The used part of `events.k8s.io/v1`.
+/// The part of an event of `events.k8s.io/v1` that is used.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct Event {

@@ -15,21 +15,21 @@ const CONDITION: &str = "PLEGUnhealthy";
 /// The condition's reason while a guard answers.
 const GUARDING: &str = Reason::Guarding.as_str();
 
-/// A condition that was not confirmed for longer is stale: two heartbeats are missing.
+/// A condition that was not confirmed for longer than this is stale: two heartbeats are missing.
 const STALE_AFTER: Duration = Duration::from_secs(11 * 60);
 
 /// A Node, and what its agent reports about it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct NodeView {
-    /// Its name.
+    /// The Node's name.
     pub node: String,
-    /// The status of its condition `Ready`: `True`, `False` or `Unknown`.
+    /// The status of the Node's condition `Ready`: `True`, `False` or `Unknown`.
     pub ready: String,
-    /// The state of pleg on it.
+    /// The state of pleg on the Node.
     pub state: FleetState,
-    /// Since when state and reason have not changed. If an agent reports only a condition, since
-    /// when it has its status.
+    /// When the state or the reason last changed. If an agent reports only a condition, when the
+    /// condition's status last changed.
     pub since: Option<WallTime>,
     /// The condition's reason.
     pub reason: Option<String>,
@@ -43,7 +43,7 @@ pub struct NodeView {
     pub guarded: bool,
     /// The condition's message.
     pub message: Option<String>,
-    /// When the agent last confirmed this.
+    /// When the agent last confirmed its condition.
     pub heartbeat: Option<WallTime>,
 }
 
@@ -105,7 +105,7 @@ impl NodeView {
         }
     }
 
-    /// Whether an operator should examine it.
+    /// Whether an operator should examine the node.
     pub fn is_failing(&self) -> bool {
         self.ready != "True" || self.state < FleetState::Stale
     }

@@ -199,7 +199,7 @@ async fn what_was_being_written_when_the_node_was_recreated_is_written_to_the_ne
     let json = json!({"metadata": {"name": "n", "uid": "another"}});
     let another = NodeChange::Exists(serde_json::from_value(json).unwrap());
     plan.on_node(another, at(began, 1.1));
-    // The answer does not show to which of them it was written.
+    // The answer does not show to which of the two Nodes the condition was written.
     plan.written(&write, at(began, 1.2).instant);
     assert_eq!(written(&mut plan, began, 1.3), [Kind::Condition]);
     assert_eq!(written(&mut plan, began, 1.4), []);

@@ -77,7 +77,7 @@ fn created(event: &Value) -> Vec<String> {
     )
 }
 
-/// Why it refuses a change of an event; empty if it accepts it.
+/// Why the policy for events refuses a change of an event; empty if it accepts it.
 fn changed(old: &Value, new: &Value) -> Vec<String> {
     let namespace = old["metadata"]["namespace"].as_str().unwrap();
     refusals(EVENT_POLICY, &request("UPDATE", namespace), new, old)

@@ -143,8 +143,8 @@ fn no_sum(_: &[GoValue]) -> Result<GoValue, FuncError> {
     Ok("sum".into())
 }
 
-/// Removes what only one of them has: the namespace, which Helm creates itself, and the mark of the
-/// configuration, which Kustomize puts into a name.
+/// Removes what only the chart or only Kustomize's output has: the namespace, which Helm creates
+/// itself, and the checksum of the configuration, which Kustomize puts into a name.
 fn comparable(mut objects: Objects) -> Objects {
     objects.remove("Namespace pleg");
     let set = objects.get_mut("DaemonSet pleg-agent").unwrap();

@@ -31,8 +31,8 @@ pub fn documents(yaml: &str) -> Vec<Value> {
     all.into_iter().filter(|it| !it.is_null()).collect()
 }
 
-/// Parses it strictly: a field that the type does not have would be lost when it is serialized
-/// again.
+/// Parses a document strictly: a field that the type does not have would be lost when the value is
+/// serialized again.
 pub fn read<T: DeserializeOwned + Serialize + DeepMerge>(document: &Value) -> T {
     let read: T = serde_json::from_value(document.clone()).unwrap();
     assert_eq!(&serde_json::to_value(&read).unwrap(), document);
@@ -127,7 +127,7 @@ fn run(program: &str, arguments: &[&str]) -> Option<String> {
     Some(String::from_utf8(output.stdout).unwrap())
 }
 
-/// Prints what was not checked, around the test's captured output.
+/// Prints what was not checked, bypassing the capture of the test's output.
 fn leave_out(why: &str) {
     let thread = std::thread::current();
     let name = thread.name().unwrap_or_default();

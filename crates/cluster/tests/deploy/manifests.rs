@@ -265,7 +265,7 @@ fn the_quota_for_gke_allows_the_priority_class_of_the_pods() {
     assert!(spec.hard.unwrap().contains_key("pods"));
 }
 
-/// Admission of OpenShift (openshift/apiserver-library-go,
+/// OpenShift's rule for admission (openshift/apiserver-library-go,
 /// pkg/securitycontextconstraints/sccmatching/provider.go): each field that the pod sets must be
 /// allowed, and no field that it does not set may be added.
 #[test]

@@ -59,7 +59,8 @@ fn path(object: &Value) -> String {
     format!("{group}/{plural}/{name}")
 }
 
-/// A cluster with two Nodes, the agent's account and the policy, and a pod of it on one of them.
+/// A cluster with two Nodes, the agent's account, the policy, and a pod of that account on one
+/// Node.
 struct Cluster {
     admin: Client,
     agent: Client,
@@ -82,7 +83,7 @@ impl Cluster {
         let admin = Client::try_from(config.clone()).unwrap();
         let mark = format!("{:x}", fastrand::u64(..));
         let objects = objects(with_taint, &mark);
-        // Objects of a failed run.
+        // Delete the objects of a failed run.
         delete(&admin, &objects).await;
         for object in &objects {
             let url = format!("{}?fieldManager=test&force=true", path(object));
@@ -105,7 +106,8 @@ impl Cluster {
         Some(cluster)
     }
 
-    /// The server reads its policies from time to time, and uses the old ones until then.
+    /// Waits until the policy is in force: the server reads its policies from time to time, and
+    /// uses the old ones until then.
     async fn until_the_policy_is_in_force(&self, mark: &str) {
         for _ in 0..100 {
             let labels = json!({"metadata": {"labels": {"x": "y"}}});
@@ -336,7 +338,7 @@ fn event(node: &str) -> Value {
     })
 }
 
-/// The status, and whether the policy for events refuses it.
+/// Writes an event. Returns the HTTP status, and whether the policy for events refused the write.
 async fn write_event(cluster: &Cluster, method: &str, url: &str, body: Value) -> (u16, bool) {
     let kind = if method == "PATCH" {
         MERGE
@@ -350,7 +352,7 @@ async fn write_event(cluster: &Cluster, method: &str, url: &str, body: Value) ->
 
 async fn check_events(cluster: &Cluster) {
     const EVENTS: &str = "/apis/events.k8s.io/v1/namespaces/pleg/events";
-    // This policy may be in force later than the other one.
+    // This policy may come into force later than the other one.
     let mut is_refused = false;
     for _ in 0..100 {
         let url = format!("{EVENTS}?dryRun=All");

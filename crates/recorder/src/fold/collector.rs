@@ -20,7 +20,7 @@ const MAX_REMEMBERED_FINDINGS: usize = 10_000;
 pub(super) struct Collector {
     episodes: Vec<Episode>,
     dropped: u64,
-    /// The states that last: their episodes have no end yet.
+    /// The states that still last: their episodes have no end yet.
     open: BTreeMap<Key, Episode>,
     reported_findings: BTreeSet<(Cause, WallTime)>,
 }
@@ -42,7 +42,7 @@ impl Collector {
         }
     }
 
-    /// Of the keys that are `shown`, those in `now` last; the others have ended.
+    /// Updates the states whose key is `shown`: those in `now` last, and the others have ended.
     pub(super) fn replace(
         &mut self,
         shown: impl Fn(&Key) -> bool,
@@ -66,7 +66,7 @@ impl Collector {
         self.open.contains_key(key)
     }
 
-    /// The states of `now` last; nothing is known of the others.
+    /// Updates the states in `now`, which last; nothing is known of the others.
     pub(super) fn update(&mut self, now: Vec<(Key, Episode)>) {
         for (key, episode) in now {
             let Some(open) = self.open.get_mut(&key) else {
@@ -82,7 +82,8 @@ impl Collector {
         }
     }
 
-    /// The end of the states that last is not known: `time` is the last that was recorded.
+    /// Ends all states without a known end: they were observed until `time`, when the last entry
+    /// was recorded.
     pub(super) fn end_recording(&mut self, time: WallTime) {
         for episode in std::mem::take(&mut self.open).into_values() {
             self.add(episode.seen_until(Some(time)));

@@ -12,7 +12,7 @@ use pleg::out::status_report::{self, StatusReport};
 
 use crate::Diagnosed;
 
-/// The maximum number of findings. Others are of the same faults, or of a node with too many to
+/// The maximum number of findings. Further ones repeat known faults, or the node has too many to
 /// read.
 const MAX_FINDINGS: usize = 100;
 
@@ -23,13 +23,13 @@ pub(super) struct Diagnoses {
     shown: Option<WallTime>,
 }
 
-/// A fault, by its finding with the highest confidence.
+/// A fault, with its finding of the highest confidence.
 #[derive(Debug)]
 struct KnownFinding {
     finding: Finding,
-    /// Whether it has its own evidence, and not only a sentence.
+    /// Whether the finding has its own evidence, and not only a sentence.
     is_complete: bool,
-    /// The time of its last finding.
+    /// The time of the fault's last finding.
     last: WallTime,
 }
 

@@ -18,7 +18,7 @@ const MAX_REMEMBERED_IDS: usize = 10_000;
 /// An event that is reported later than this was delayed, because lists are requested every second.
 const LATE_AFTER: Duration = Duration::from_secs(10);
 
-/// What happened, as a verb; `None` for an event without interest in a timeline.
+/// What happened, as a verb; `None` for an event that a timeline does not show.
 fn verb(event: &Event) -> Option<&'static str> {
     match event.event_type {
         EventType::ContainerStarted => Some("started"),
@@ -27,7 +27,7 @@ fn verb(event: &Event) -> Option<&'static str> {
     }
 }
 
-/// The episode of an event; `None` for an event without interest in a timeline.
+/// The episode of an event; `None` for an event that a timeline does not show.
 pub(super) fn episode(event: &Event, happened: Option<WallTime>) -> Option<Episode> {
     let verb = verb(event)?;
     let what = What::Event {

@@ -30,10 +30,11 @@ use diagnoses::Diagnoses;
 use event::ReportedEvents;
 use status::Key;
 
-/// Queues and threads reorder entries by less than this.
+/// The smallest step that counts as a clock that was set back. Queues and threads reorder entries by
+/// less than this.
 const MIN_CLOCK_STEP: Duration = Duration::from_secs(5);
 
-/// The state after some entries.
+/// The state after the entries that were folded so far.
 #[derive(Debug, Default)]
 pub struct Fold {
     collector: Collector,
@@ -47,7 +48,7 @@ pub struct Fold {
     first: Option<WallTime>,
     /// When the last agent began to record.
     began: Option<WallTime>,
-    /// The time of its last status.
+    /// The time of the last status since then.
     last_status: Option<WallTime>,
 }
 
@@ -98,7 +99,7 @@ impl Fold {
                 }
             }
             Record::Health(health) => {
-                // While calls hang or fail, the node is not Healthy.
+                // A Healthy node has no calls that hang or fail.
                 let is_healthy = health.state == HealthState::Healthy;
                 let is_shown = |key: &Key| key.is_health() || is_healthy && key.is_call();
                 let now = status::health_change(&health);
@@ -116,8 +117,8 @@ impl Fold {
 
     fn take_status(&mut self, status: &Status, time: WallTime) {
         let mut shown = status::of(&status.report, time);
-        // A guard counts from the time at which the lists began to hang. Until the last status it
-        // did not answer.
+        // A guard reports the time at which the lists began to hang. At the last status it was not
+        // answering them.
         if let Some(before) = self.last_status
             && !self.collector.is_open(&Key::Guarding)
         {
@@ -129,7 +130,7 @@ impl Fold {
         self.diagnoses.on_status(&status.report);
         // An unresponsive runtime is no evidence about the calls of one container.
         let is_unresponsive = status.report.health.reason == Reason::RuntimeSilent;
-        // A list that was cut does not show what has ended.
+        // A list that was shortened does not show what has ended.
         let is_shown = |key: &Key| {
             !(is_unresponsive && key.is_call_for_one()) && (status.left_out == 0 || !key.is_call())
         };
@@ -145,8 +146,8 @@ impl Fold {
         self.diagnoses.findings()
     }
 
-    /// The agent that recorded the last entry still runs at this time. States that lasted then still
-    /// last, because it records each change.
+    /// Records that the agent that recorded the last entry still runs at this time. States that
+    /// lasted then still last, because the agent records each change.
     pub fn runs_at(&mut self, time: WallTime) {
         let now = Mark::other(time);
         self.last = self.last.map(|last| match Unrecorded::between(last, now) {

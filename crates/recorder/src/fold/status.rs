@@ -1,4 +1,4 @@
-//! The states that last and the findings that a status shows.
+//! The lasting states and the findings that a status shows.
 
 use std::time::Duration;
 
@@ -32,17 +32,17 @@ pub(super) enum Key {
 }
 
 impl Key {
-    /// Whether it is about a call. Only a limited number of calls is recorded.
+    /// Whether the state is about a call. Only a limited number of calls is recorded.
     pub(super) fn is_call(&self) -> bool {
         matches!(self, Self::Hung(..) | Self::Failing(..))
     }
 
-    /// Whether it is about a call for one container or pod.
+    /// Whether the state is about a call for one container or pod.
     pub(super) fn is_call_for_one(&self) -> bool {
         matches!(self, Self::Hung(_, Some(_)) | Self::Failing(..))
     }
 
-    /// Whether a change of health reports it.
+    /// Whether a change of health reports the state.
     pub(super) fn is_health(&self) -> bool {
         matches!(
             self,
@@ -59,7 +59,7 @@ pub(super) struct Shown {
     pub(super) findings: Vec<(Cause, Episode)>,
 }
 
-/// Reads a report.
+/// What a report shows, at the time at which it was recorded.
 pub(super) fn of(report: &StatusReport, time: WallTime) -> Shown {
     let ago = |seconds| before(time, seconds);
     let health = &report.health;
@@ -108,7 +108,7 @@ pub(super) fn of(report: &StatusReport, time: WallTime) -> Shown {
     Shown { lasts, findings }
 }
 
-/// The states that a change of health reports, earlier than the next status.
+/// The states that a change of health reports, before the next status shows them.
 pub(super) fn health_change(health: &HealthReport) -> Vec<(Key, Episode)> {
     of_health(health.state, health.reason, &health.message, health.time)
 }
@@ -122,7 +122,7 @@ pub(super) fn named_calls(health: &HealthReport) -> Vec<(Key, Episode)> {
 fn calls(stuck: &[StuckCall], failing: &[FailingCall], time: WallTime) -> Vec<(Key, Episode)> {
     let stuck = stuck.iter().map(|call| {
         let from = before(time, call.since_seconds);
-        // The duration is known at its end.
+        // The duration is known only at the end of the call.
         let reason = format!("{} did not answer", call.named());
         let episode = Episode::new(from, None, hung(call.call), reason);
         let (pod, container) = (call.pod.as_ref(), call.container.as_deref());

@@ -9,13 +9,13 @@ use pleg::model::wall_time::WallTime;
 
 use crate::{Loss, Lost};
 
-/// The maximum number of queued bytes: on a quiet node more than an hour.
+/// The maximum number of queued bytes. A quiet node takes more than an hour to fill the queue.
 pub(super) const MAX_BYTES: usize = 4 << 20;
 
 /// When this many bytes are queued, they are written without delay.
 const WRITE_EARLY_BYTES: usize = MAX_BYTES / 8;
 
-/// The memory of an entry besides its JSON.
+/// The memory of an entry in addition to its JSON.
 const ENTRY_OVERHEAD_BYTES: usize = 64;
 
 /// An entry that is to be written.
@@ -28,9 +28,9 @@ pub(super) struct Queued {
 #[derive(Debug, Default)]
 pub(super) struct Queue {
     inner: Mutex<Inner>,
-    /// Entries are to be written, or the queue is closed.
+    /// Signals that entries are to be written, or that the queue is closed.
     changed: Condvar,
-    /// The queue is closed, or an entry is to be written at once.
+    /// Signals that the queue is closed, or that an entry is to be written at once.
     urgent: Condvar,
 }
 
@@ -53,12 +53,12 @@ struct Inner {
 pub(super) struct Batch {
     pub(super) entries: VecDeque<Queued>,
     pub(super) lost: Vec<Lost>,
-    /// Whether they were to be written at once, and therefore are to be synced.
+    /// Whether the entries were to be written at once, and therefore are to be synced.
     pub(super) is_urgent: bool,
 }
 
 impl Queued {
-    /// The memory that it takes.
+    /// The memory that the entry takes.
     pub(super) fn bytes(&self) -> usize {
         self.json.len() + ENTRY_OVERHEAD_BYTES
     }
@@ -97,7 +97,7 @@ impl Queue {
         }
     }
 
-    /// Takes all queued entries; `None` once the queue is closed and empty.
+    /// Waits for entries, and takes all that are queued; `None` once the queue is closed and empty.
     pub(super) fn take(&self) -> Option<Batch> {
         let inner = self.lock();
         let waiting = self.changed.wait_while(inner, |inner| {
@@ -127,8 +127,8 @@ impl Queue {
         self.wait(pause, |inner| !inner.is_closed)
     }
 
-    /// Waits for `pause` for more entries to be written together, unless an entry is to be written
-    /// at once.
+    /// Waits for `pause`, so that more entries are written together. Ends early if an entry is to
+    /// be written at once.
     pub(super) fn gather(&self, pause: Duration) {
         self.wait(pause, |inner| !inner.is_closed && !inner.is_urgent);
     }

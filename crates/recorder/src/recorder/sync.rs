@@ -18,7 +18,7 @@ pub type SyncFile = Box<dyn Fn(&File) -> io::Result<()> + Send>;
 pub(super) struct Syncer(Sender<Arc<Unsynced>>);
 
 impl Syncer {
-    /// Starts the thread, which ends with this value.
+    /// Starts the thread, which ends when this value is dropped.
     pub(super) fn start(sync: SyncFile) -> io::Result<Self> {
         let (requests, received) = channel();
         let thread = thread::Builder::new().name("history-sync".to_owned());

@@ -1,4 +1,4 @@
-//! The thread that writes. It may hang in the disk for any time.
+//! The thread that writes. A disk may block it for any length of time.
 
 use std::collections::VecDeque;
 use std::io::ErrorKind;
@@ -37,12 +37,12 @@ pub(super) struct Writer {
     failing: Option<Backoff>,
 }
 
-/// Frames that are written at once.
+/// Frames that are written with one system call.
 #[derive(Default)]
 struct Chunk {
     frames: Vec<u8>,
     entries: u64,
-    /// Their size in the queue.
+    /// The size of the entries in the queue.
     queued: usize,
 }
 
@@ -82,7 +82,7 @@ impl Writer {
         }
     }
 
-    /// Losses are written after the entries that were queued when they happened.
+    /// Writes a batch. Losses are written after the entries that were queued when they happened.
     fn write_batch(&mut self, batch: Batch) -> Result<(), Closed> {
         let Batch {
             mut entries,
@@ -113,7 +113,7 @@ impl Writer {
         Ok(())
     }
 
-    /// The frames of the first entries.
+    /// Takes the first entries, as many as one write may have, and makes their frames.
     fn chunk(&mut self, entries: &mut VecDeque<Queued>) -> Chunk {
         let mut chunk = Chunk::default();
         while chunk.frames.len() < MAX_CHUNK_BYTES
@@ -171,7 +171,7 @@ impl Writer {
         }
     }
 
-    /// Notes a failure, and returns how long to wait before the next attempt.
+    /// Records a failure, and returns how long to wait before the next attempt.
     fn failed(&mut self, error: &WriteError) -> Duration {
         // The next attempt creates the directory.
         if self.failing.is_none() && matches!(error, WriteError::Removed) {

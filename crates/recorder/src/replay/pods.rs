@@ -1,4 +1,4 @@
-//! Pods, as events change them, until all pods were recorded again.
+//! Changes pods by events, until all pods are recorded again.
 
 use pleg::model::event::{Event, EventType};
 use pleg::model::status::PodStatus;

@@ -18,7 +18,7 @@ use crate::{Entry, Recorded, Status};
 /// The maximum length of a line: a bundle has up to 32 MiB.
 const MAX_LINE_BYTES: u64 = 40 << 20;
 
-/// The maximum size of all lines together: a recording of 64 MB inflates to a few hundred.
+/// The maximum size of all lines together: a recording of 64 MB inflates to a few hundred MB.
 const MAX_BYTES: u64 = 2 << 30;
 
 /// Why a snapshot cannot be read.
@@ -27,10 +27,10 @@ pub enum ReadError {
     /// The file could not be read.
     #[error("the file cannot be read")]
     Unreadable(#[source] io::Error),
-    /// It is another file.
+    /// The file is not a snapshot.
     #[error("it is not a snapshot of `pleg snapshot`")]
     Other,
-    /// It was written by a later version.
+    /// The file was written by a newer version of pleg.
     #[error(
         "it was written by a newer pleg, in version {0} of the format; this pleg reads version {VERSION}"
     )]
@@ -40,18 +40,18 @@ pub enum ReadError {
 /// A snapshot in memory.
 #[derive(Debug)]
 pub struct Snapshot {
-    /// Its origin and time, and what is missing.
+    /// Which version of pleg wrote the snapshot, when, and what is missing.
     pub head: Head,
     /// The status, the pods and the facts.
     pub parts: Parts,
-    /// Why a bundle in it could not be read.
+    /// Why the bundle in the snapshot could not be read.
     pub unreadable_bundle: Option<BundleError>,
     /// The recording, oldest first.
     pub entries: Vec<Entry>,
     /// The number of lines that were skipped, because this version of pleg does not know them or
     /// because they are damaged.
     pub skipped_lines: u64,
-    /// Whether it was read to its end; otherwise a part of the file is missing.
+    /// Whether the file was read to its end; otherwise a part of it is missing.
     pub is_complete: bool,
 }
 

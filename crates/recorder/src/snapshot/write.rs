@@ -16,7 +16,7 @@ use serde::Serialize;
 use super::{BUNDLE, End, Head};
 use crate::Entry;
 
-/// The content of a snapshot besides the recording.
+/// The content of a snapshot, except the recording.
 #[derive(Clone, Debug, Default)]
 pub struct Parts {
     /// The status from the agent or from the runtime.

@@ -14,10 +14,11 @@ pub(crate) struct Now {
     pub(crate) wall: WallTime,
 }
 
-/// A larger difference between the two clocks is a step of the time of day.
+/// The smallest change of the difference between the two clocks that is a step of the time of day.
 const MIN_STEP: Duration = Duration::from_secs(60);
 
-/// How long the clock must have had no step. A node that has just booted sets its clock.
+/// How long the clock must have had no step to be trusted. A node that has just booted sets its
+/// clock.
 const TRUSTED_AFTER: Duration = Duration::from_secs(3600);
 
 /// How long the clock has had no step.

@@ -32,7 +32,7 @@ const PAYLOAD: usize = 21;
 /// The flag of a payload that is deflated.
 const DEFLATED: u8 = 1;
 
-/// Shorter payloads are hardly compressed.
+/// The shortest payload that is deflated. Shorter ones would hardly become smaller.
 const MIN_DEFLATED_BYTES: usize = 512;
 
 /// The increment by which the buffer of a payload grows.
@@ -44,8 +44,8 @@ const MAX_PAYLOAD_BYTES: usize = 2 << 20;
 /// The maximum length of an entry's JSON.
 const MAX_JSON_BYTES: usize = 16 << 20;
 
-/// Makes frames. Its compressor takes a third of a megabyte: a new one for each frame would fragment
-/// the heap, and clearing it costs more than compressing.
+/// Makes frames. It keeps its compressor, which takes a third of a megabyte: a new one for each
+/// frame would fragment the heap, and clearing it costs more than compressing.
 #[derive(Debug)]
 pub(crate) struct Framer(Compress);
 
@@ -117,7 +117,7 @@ pub(crate) enum Next<'a> {
     /// A frame that was not completely written: at the end of a segment whose writer was killed, or
     /// still writes.
     Torn,
-    /// The end.
+    /// The end of the segment.
     End,
 }
 
@@ -142,9 +142,9 @@ pub(crate) struct Frames<'a> {
 /// The kind of the next bytes.
 enum Beginning<'a> {
     Frame(Frame<'a>, usize),
-    /// It has the form of a frame, but its end is missing.
+    /// A frame begins here, but its end is missing.
     Torn,
-    /// It is no frame; this many bytes were hashed.
+    /// No frame begins here; this many bytes were hashed.
     None(usize),
 }
 

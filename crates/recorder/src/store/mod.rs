@@ -11,8 +11,8 @@
 //!
 //! Segments are in the order of their sequence numbers, because the clock may be set back. A frame
 //! is written with one system call, so `kill -9` loses nothing that was written; a segment whose
-//! last frame is torn is never appended to. To survive a loss of power, the caller syncs the current
-//! segment.
+//! last frame is torn is never appended to. The caller syncs the current segment, so that it
+//! survives a loss of power.
 
 mod clock;
 mod frame;

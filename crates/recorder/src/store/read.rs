@@ -77,7 +77,7 @@ pub fn read(path: &Path, range: Range) -> io::Result<Reader> {
 }
 
 impl Reader {
-    /// What was skipped until now.
+    /// What was skipped so far.
     pub fn skipped(&self) -> Skipped {
         self.skipped
     }

@@ -20,10 +20,11 @@ const VERSION: u32 = 1;
 /// The suffix of a segment's name.
 const SUFFIX: &str = ".plegrec";
 
-/// The maximum size that is read of a segment. Segments are written with up to 4 MB and one entry.
+/// How many bytes of a segment are read. A segment is written with at most 4 MB, or with a single
+/// write.
 const MAX_READ_BYTES: u64 = 8 << 20;
 
-/// The maximum number of segments that are read of a folder. Far fewer are written.
+/// How many segments of a folder are read. Far fewer are written.
 const MAX_SEGMENTS: usize = 10_000;
 
 /// The size of the header.
@@ -56,7 +57,8 @@ pub(super) fn header() -> [u8; HEADER_BYTES] {
     header
 }
 
-/// The name of the segment with this sequence number that begins at `time`. Only people use the time.
+/// The name of the segment with this sequence number that begins at `time`. The time is only for
+/// people.
 pub(super) fn name(sequence: u64, time: WallTime) -> String {
     let time = time.timestamp().strftime("%Y%m%dT%H%M%SZ");
     format!("{sequence:010}-{time}{SUFFIX}")

@@ -18,7 +18,7 @@ use super::segment::{self, HEADER_BYTES};
 /// The name of the file on which the writer of a folder holds a lock.
 const LOCK: &str = "lock";
 
-/// The interval at which old segments are removed, besides each beginning of a segment.
+/// The interval at which old segments are removed, in addition to the beginning of each segment.
 const PRUNE_INTERVAL: Duration = Duration::from_secs(3600);
 
 /// Why nothing can be written.
@@ -61,12 +61,12 @@ pub(crate) struct Unsynced {
 }
 
 impl Unsynced {
-    /// Marks it as waiting for a sync; false if it was marked already.
+    /// Marks the segment as waiting for a sync; false if it was marked already.
     pub(crate) fn enqueue(&self) -> bool {
         !self.is_queued.swap(true, Ordering::AcqRel)
     }
 
-    /// The file to be synced now. What is written from now on needs another sync.
+    /// Takes the file that is to be synced now. What is written after this call needs another sync.
     pub(crate) fn dequeue(&self) -> &File {
         self.is_queued.store(false, Ordering::Release);
         &self.file
@@ -195,7 +195,7 @@ impl Current {
     }
 
     fn append(&mut self, frames: &[u8]) -> Result<(), WriteError> {
-        // Bytes in a removed file cannot be read.
+        // What is written to a removed file cannot be read.
         let mut file = &self.segment.file;
         if file.metadata()?.nlink() == 0 {
             return Err(WriteError::Removed);
@@ -208,7 +208,8 @@ impl Current {
         Ok(())
     }
 
-    /// Truncates a partly written frame. If that fails too, readers skip it.
+    /// Removes a partly written frame, or the file if no other frame is in it. If that fails too,
+    /// readers skip the frame.
     fn undo(&self) {
         let _ = match self.bytes > HEADER_BYTES as u64 {
             true => self.segment.file.set_len(self.bytes),

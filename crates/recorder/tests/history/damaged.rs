@@ -140,7 +140,7 @@ fn an_unknown_kind_of_entry_is_counted_and_skipped() {
 #[test]
 fn many_false_markers_are_read_in_bounded_time() {
     let mut file = segment_header();
-    // Each claims the length of all following bytes, and has a wrong checksum.
+    // Each marker is followed by a length that covers many later ones, and by a wrong checksum.
     while file.len() < 6 << 20 {
         file.extend([0xf5, b'p', b'l', b'g', 0, 0, 0x10, 0]);
     }

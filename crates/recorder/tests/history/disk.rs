@@ -121,7 +121,7 @@ fn two_agents_do_not_write_in_one_folder() {
     second.record(&death(1));
     write(&first, [death(2)]);
     stop(first);
-    // It retries, and then holds the lock.
+    // The second recorder retries, and then holds the lock.
     until(|| second.written().written == 1);
     stop(second);
     assert_eq!(numbers(&all(folder.path()).0), [0, 2, 1]);

@@ -201,8 +201,8 @@ fn a_runtime_that_is_down_is_unreachable_from_the_change_of_health_on() {
         health(300, "Healthy", "AllSeen"),
         healthy(301),
     ];
-    // Pauses of more than two and a half minutes are reported too, and what ended in them is not
-    // known.
+    // Pauses of more than two and a half minutes are reported too, and states that ended in them
+    // have no known end.
     let rows = rows(entries);
     let without: Vec<_> = rows.iter().filter(|row| row.0 != "not recorded").collect();
     let expected = [
@@ -243,12 +243,12 @@ fn a_time_without_a_recording_is_shown_with_the_reason() {
     let entries = [
         began(0),
         status(10, &[("/guard/guarding", json!(true))]),
-        // It was killed.
+        // The agent was killed.
         began(100),
         healthy(110),
         at(120, Recorded::Ended),
         began(600),
-        // It was suspended.
+        // The agent was suspended.
         healthy(900),
         at(1060, Recorded::Lost(lost)),
     ];

@@ -182,7 +182,8 @@ fn ended(seconds: u64) -> Entry {
     }
 }
 
-/// The unrecorded time at a time, as its beginning and reason, and the age of the stuck call.
+/// The unrecorded time that contains this second, as its beginning and reason, and the age of the
+/// stuck call.
 fn unrecorded(recording: &Recording, seconds: u64) -> (Option<(u64, String)>, Option<f64>) {
     let updates = recording.at(time(seconds), EVENTS);
     let unrecorded = updates.iter().find_map(|update| match update {

@@ -12,7 +12,7 @@ use serde_json::json;
 
 pub const TIMEOUT: Duration = Duration::from_secs(60);
 
-/// This many seconds after the beginning.
+/// The time at this many seconds after a fixed beginning.
 pub fn time(seconds: u64) -> WallTime {
     let nanos = (1_800_000_000 + seconds as i64) * 1_000_000_000;
     WallTime::from_unix_nanos(nanos).unwrap()

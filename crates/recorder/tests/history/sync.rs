@@ -1,4 +1,4 @@
-//! A power cycle is the usual remedy for a stuck node: its history must be on the disk before.
+//! A power cycle is the usual remedy for a stuck node: the history must be on the disk by then.
 
 use std::fs::File;
 use std::path::Path;
@@ -26,7 +26,7 @@ fn recorder(folder: &Path, sync: SyncFile) -> Recorder {
     .unwrap()
 }
 
-/// The size of each file at its sync, and the number of synced directories.
+/// A sync that stores the size of the last synced file, and the number of synced directories.
 fn counted(bytes: &Arc<AtomicUsize>, folders: &Arc<AtomicUsize>) -> SyncFile {
     let (bytes, folders) = (bytes.clone(), folders.clone());
     Box::new(move |file: &File| {
@@ -76,7 +76,7 @@ fn a_sync_that_hangs_delays_neither_the_daemon_nor_the_writes_nor_the_stop() {
         folder.path(),
         Box::new(move |_| {
             count.fetch_add(1, Ordering::SeqCst);
-            // Until the test ends.
+            // This blocks until the test ends.
             let _ = held.recv();
             Ok(())
         }),

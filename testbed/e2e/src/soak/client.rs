@@ -16,7 +16,7 @@ use tonic::Code;
 use super::World;
 use super::journal::{Contradiction, Interval, Kind, Rule, State};
 
-/// The deadline of the calls that check whether the runtime itself answers like the guard.
+/// The deadline of the calls that check whether the runtime itself gives the same answer as the guard.
 const CONFIRMED_WITHIN: Duration = Duration::from_secs(2);
 
 /// The socket of a client's calls.

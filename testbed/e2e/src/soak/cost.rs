@@ -37,7 +37,7 @@ impl Proxy {
         (Self { process, client }, began.elapsed())
     }
 
-    /// What the process has used until now.
+    /// What the process has used so far.
     fn work(&self) -> Work {
         let process = format!("/proc/{}", self.process.id());
         let tasks = fs::read_dir(format!("{process}/task")).expect("it runs");
@@ -63,7 +63,7 @@ impl Proxy {
 #[derive(Clone, Copy, Debug, Default)]
 struct Work {
     nanos: f64,
-    /// The number of times that it waited and was woken.
+    /// How often the process waited and was woken.
     waits: f64,
     reads: f64,
     writes: f64,
@@ -107,7 +107,7 @@ async fn status(client: &Client, id: &str) -> Result<(), Status> {
     answer.map(|_: ContainerStatusResponse| ())
 }
 
-/// Measures this many calls of each method on this runtime. Returns a text.
+/// Measures this many calls of each method on this runtime. Returns the results as text.
 pub async fn cost(
     runtime: &Endpoint,
     guard: &Path,

@@ -24,7 +24,7 @@ pub struct Counts {
     pub runtimes_own: BTreeMap<Rule, u64>,
     /// Containers and sandboxes that did not run after a fault had ended.
     pub lost: Vec<String>,
-    /// Containers and sandboxes of which two ran after a fault had ended.
+    /// Containers and sandboxes that ran twice after a fault had ended.
     pub doubled: Vec<String>,
     /// Sandboxes that the kubelet created again, because its list showed no ready one.
     pub sandboxes_made_again: u64,
@@ -159,7 +159,7 @@ impl Latencies {
 /// The result of a soak.
 #[derive(Debug, Default)]
 pub struct Report {
-    /// How long it lasted.
+    /// How long the soak lasted.
     pub lasted: Duration,
     /// What was counted.
     pub counts: Counts,
@@ -169,7 +169,7 @@ pub struct Report {
     pub completed: BTreeMap<String, u64>,
     /// The lists that guards compared in shadow mode.
     pub compared: u64,
-    /// The differences that they found.
+    /// The differences that guards found in shadow mode.
     pub differences: u64,
     /// What the guard used.
     pub guard: Usages,

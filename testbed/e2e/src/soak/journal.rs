@@ -1,5 +1,5 @@
-//! Records the true state of each sandbox and container, which this process has changed itself, and finds
-//! answers that contradict it.
+//! Records the true state of each sandbox and container, all of which this process changes itself, and
+//! finds answers that contradict it.
 //!
 //! ```text
 //!   made ------------- may end ---- ended --- may vanish ---- gone
@@ -84,7 +84,7 @@ impl Life {
         self.made <= sent && self.may_end.is_none_or(|time| answered < time)
     }
 
-    /// The rule that this state breaks. The state may be as old as `max_age`.
+    /// The rule that an answer with this state breaks. The state may be as old as `max_age`.
     fn broken_by(&self, shown: State, interval: Interval, max_age: Duration) -> Option<Rule> {
         let ended_before = |ended: Instant| ended + max_age <= interval.0;
         match shown {
@@ -102,7 +102,7 @@ pub(super) struct Journal {
 }
 
 impl Journal {
-    /// The id exists and runs from now on.
+    /// Records that the id exists and runs from now on.
     pub(super) fn made(&mut self, kind: Kind, id: &str) {
         let life = Life {
             kind,
@@ -115,23 +115,23 @@ impl Journal {
         self.lives.insert(id.to_owned(), life);
     }
 
-    /// The id may end from now on.
+    /// Records that the id may end from now on.
     pub(super) fn may_end(&mut self, id: &str) {
         self.note(id, |life| &mut life.may_end);
     }
 
-    /// The runtime itself has reported the end of the id.
+    /// Records that the runtime itself has reported the end of the id.
     pub(super) fn ended(&mut self, id: &str) {
         self.note(id, |life| &mut life.ended);
     }
 
-    /// The id may be removed from now on.
+    /// Records that the id may be removed from now on.
     pub(super) fn may_vanish(&mut self, id: &str) {
         self.may_end(id);
         self.note(id, |life| &mut life.may_vanish);
     }
 
-    /// The removal of the id was answered.
+    /// Records that the removal of the id was answered.
     pub(super) fn gone(&mut self, id: &str) {
         self.may_vanish(id);
         self.note(id, |life| &mut life.gone);

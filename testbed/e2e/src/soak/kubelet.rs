@@ -26,7 +26,7 @@ const RELIST: Duration = Duration::from_secs(1);
 /// The period of requests for statistics, and for the runtime's status and version.
 const STATISTICS: Duration = Duration::from_secs(10);
 
-/// The period of probes. Each is of one container.
+/// The period of probes. Each probe is of one container.
 const PROBE: Duration = Duration::from_secs(1);
 
 /// The label that holds a container's name.

@@ -52,7 +52,7 @@ const KUBELET_DEADLINE: Duration = Duration::from_secs(120);
 /// The deadline of the second client's calls, so that it does not wait for a stuck list.
 const SECOND_DEADLINE: Duration = Duration::from_secs(2);
 
-/// How long after a fault everything must run.
+/// The time within which everything must run after a fault.
 const QUIET_WITHIN: Duration = Duration::from_secs(60);
 
 /// The options of a soak.
@@ -66,7 +66,7 @@ pub struct Plan {
     pub programs: Programs,
     /// The number of pods, each with two containers.
     pub pods: usize,
-    /// The duration of the soak. Half of it is in each mode.
+    /// The duration of the soak, half of which is spent in each mode of the guard.
     pub time: Duration,
     /// The time without a fault in each round.
     pub calm: Duration,
@@ -88,7 +88,7 @@ struct World {
     is_quiet: Cell<bool>,
     latencies: RefCell<BTreeMap<&'static str, Latencies>>,
     longest_pause: Cell<Duration>,
-    /// The ids of containers that run in the last list of the kubelet.
+    /// The ids of containers that run, by the kubelet's last list.
     running: RefCell<Vec<String>>,
     began: Instant,
     log: fn(&str),
@@ -110,8 +110,8 @@ impl World {
         place.map(|place| of_kubelet[place].clone())
     }
 
-    /// Notes the end of an id when the runtime itself reports it. containerd 2 answers `StopPodSandbox` of
-    /// a sandbox that was created during its status lock, but the sandbox stays READY.
+    /// Records the end of an id when the runtime itself reports it. containerd 2 answers `StopPodSandbox`
+    /// of a sandbox that was created during its status lock, but the sandbox stays READY.
     async fn confirm_end(self: Rc<Self>, kind: Kind, id: String) {
         let direct = self.direct.borrow().clone();
         let Some(direct) = direct else { return };

@@ -12,7 +12,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use tempfile::TempDir;
 use testbed_driver::Testbed;
 
-/// How long a guard may take to answer for its status.
+/// How long a guard may take to answer a request for its status.
 const STATUS_WITHIN: Duration = Duration::from_secs(5);
 
 /// How long a guard may take to end after SIGTERM.
@@ -21,7 +21,8 @@ const ENDS_WITHIN: Duration = Duration::from_secs(5);
 pub(super) struct Node {
     pub(super) testbed: Testbed,
     programs: Programs,
-    /// Kept open as by systemd (pleg-guard.socket): callers wait while the guard restarts.
+    /// The guard's socket. Like systemd (pleg-guard.socket), this process keeps it open: callers wait while
+    /// the guard restarts.
     listener: UnixListener,
     guard: Child,
     agent: Child,
@@ -31,9 +32,9 @@ pub(super) struct Node {
 /// The paths of the programs under test.
 #[derive(Clone, Debug)]
 pub struct Programs {
-    /// `pleg`.
+    /// The path of `pleg`.
     pub pleg: PathBuf,
-    /// `pleg-guard`.
+    /// The path of `pleg-guard`.
     pub guard: PathBuf,
 }
 

@@ -12,7 +12,7 @@ const IN_TIME: Duration = Duration::from_millis(1500);
 
 /// One pod that dies and one that continues to run, and an agent that watches them.
 struct Node {
-    // Dropped before its agent: otherwise it would report the agent's end.
+    // Dropped before the agent: otherwise the watch would report the agent's end.
     watch: Running,
     agent: Agent,
     dies: (String, Pid),

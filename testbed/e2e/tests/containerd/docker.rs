@@ -10,7 +10,7 @@ use testbed_driver::Testbed;
 use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
-/// Within this time a call is outstanding.
+/// A call is outstanding after this time.
 const UNDER_WAY: Duration = Duration::from_secs(2);
 
 /// A dockerd with containers.
@@ -41,7 +41,7 @@ impl Docker {
         tokio::spawn(async move { testbed.verb(words).await.unwrap() })
     }
 
-    /// The analysis of its current goroutines.
+    /// The analysis of dockerd's current goroutines.
     async fn explained(&self) -> Value {
         let file = self.verb(&["docker-stacks"]).await;
         let explained = pleg_json(&["analyze", file.trim()]);
@@ -55,7 +55,7 @@ async fn the_goroutines_of_dockerd_show_what_it_waits_for() {
     let docker = Docker::with(&["web", "db", "cache"]).await;
     assert_eq!(docker.explained().await["findings"], Value::Array(vec![]));
 
-    // It holds the lock of a container while it waits for the shim.
+    // dockerd holds the lock of a container while it waits for the shim.
     let inspect = ["docker", "inspect", "--format", "{{.Id}}", "db"];
     let id = docker.verb(&inspect).await;
     docker.verb(&["shim-stop", id.trim()]).await;
@@ -69,7 +69,7 @@ async fn the_goroutines_of_dockerd_show_what_it_waits_for() {
     stop.await.unwrap();
     inspected.await.unwrap();
 
-    // It waits for containerd, and no call waits for a container's lock.
+    // dockerd waits for containerd, and no call waits for a container's lock.
     docker.verb(&["stop"]).await;
     let info = docker.call(&["docker", "info"]);
     sleep(UNDER_WAY).await;

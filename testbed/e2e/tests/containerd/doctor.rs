@@ -66,7 +66,7 @@ async fn under_the_status_lock_container_and_shim_are_named_and_the_advice_frees
     assert_healthy(&doctor(&testbed));
 }
 
-/// containerd syncs its metadata while it holds the lock; the shim has answered already.
+/// containerd syncs its metadata while it holds the lock, although the shim has already answered.
 #[tokio::test]
 async fn while_containerd_waits_for_its_disk_under_the_status_lock_no_process_is_to_be_killed() {
     let testbed = newest("doctor-disk").await;
@@ -114,7 +114,7 @@ async fn a_stopped_runtime_is_distinguished_from_a_crashed_one() {
 }
 
 #[tokio::test]
-async fn a_shim_that_is_stopped_is_named_while_every_call_still_answers() {
+async fn a_shim_that_is_stopped_is_named_while_every_call_is_still_answered() {
     let testbed = newest("doctor-shim").await;
     let driver = Driver::new(&testbed.endpoint()).unwrap();
     let pods = run_pods(&driver, 3).await;
@@ -153,7 +153,7 @@ async fn a_cni_plugin_that_does_not_return_is_named_with_its_age() {
 }
 
 #[tokio::test]
-async fn nothing_is_found_on_a_node_that_is_well_and_busy() {
+async fn nothing_is_found_on_a_busy_healthy_node() {
     let testbed = newest("doctor-well").await;
     let driver = Driver::new(&testbed.endpoint()).unwrap();
     let made = run_pods(&driver, 12).await;

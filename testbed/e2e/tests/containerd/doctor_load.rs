@@ -42,9 +42,10 @@ async fn the_finding_of_a_slow_runtime_shows_what_a_relist_costs_and_how_many_po
     // A fast runtime can serve this many pods.
     assert_healthy(&doctor_about(&testbed, CAUSE));
 
-    // With a third of a millisecond in each third of a second every call takes one of them,
-    // sometimes two. To inspect all is a status of 100 sandboxes and 220 containers, which is
-    // 112 s, and 100 times both lists, of which each has a sample or two.
+    // containerd runs for a third of a millisecond in each third of a second, so every call takes
+    // one of these periods, sometimes two. Inspecting all pods takes the statuses of 100 sandboxes
+    // and 220 containers, which is 112 s, and 100 times both lists, for each of which there are one
+    // or two samples.
     testbed.verb(&["slow", "99.9", "350"]).await.unwrap();
     let report = doctor_about(&testbed, CAUSE);
     testbed.verb(&["slow", "off"]).await.unwrap();
@@ -84,7 +85,7 @@ async fn the_finding_of_a_slow_runtime_shows_what_a_relist_costs_and_how_many_po
             assert!(all < 180.1, "{sentence}");
         }
     }
-    // Lists are requested each second at most, while the statuses are.
+    // While statuses are requested, lists are requested at most once a second.
     for list in ["list_podsandbox: ", "list_containers: "] {
         let calls = line(&finding, list);
         let count = calls[list.len()..].split(' ').next().unwrap();

@@ -5,8 +5,8 @@ use e2e::{LEGACY, WITHOUT_EVENTS};
 use serde_json::Value;
 use testbed_driver::{Driver, Pod, Testbed};
 
-/// A stopped shim is named while all calls are answered. Once an update of a container waits for it, so
-/// that the lists hang, the status lock is named.
+/// A stopped shim is named while all calls are answered. Once an update of a container waits for the
+/// shim, so that the lists hang, the status lock is named.
 async fn shim_and_status_lock(testbed: &Testbed, driver: &Driver, pods: &[Pod]) -> Value {
     let locked = &pods[1];
     let id = locked.id("app").unwrap();
@@ -45,7 +45,7 @@ fn hung(report: &Value) -> Vec<&Value> {
 }
 
 #[tokio::test]
-async fn beside_the_containerd_of_old_nodes_the_same_is_found_as_beside_the_newest() {
+async fn with_an_old_containerd_the_doctor_finds_the_same_as_with_the_newest() {
     for version in [LEGACY, WITHOUT_EVENTS] {
         let name = format!("doctor-{version}");
         let testbed = Testbed::up(version, &name).await.unwrap();

@@ -212,7 +212,8 @@ async fn under_the_status_lock_a_kubelet_behind_the_guard_continues() {
     }
 }
 
-/// No list has shown the container, and its pod has two sandboxes: only containerd knows its sandbox.
+/// No list has shown the container, and its pod has two sandboxes: only containerd knows in which sandbox
+/// it is.
 #[tokio::test]
 async fn a_container_of_another_client_in_mid_fault_is_listed_in_its_sandbox() {
     let node = Guarded::up("foreign", "").await;
@@ -323,11 +324,11 @@ async fn a_containerd_that_is_killed_in_mid_fault_never_shortens_a_list() {
 }
 
 #[tokio::test]
-async fn the_stopped_shim_of_the_culprit_is_continued_if_that_is_asked_for() {
+async fn the_stopped_shim_of_the_culprit_is_continued_if_that_is_configured() {
     let remedy = "remedy: shim\nremedyAfter: 3s\n";
     let node = Guarded::up("remedy", remedy).await;
     let update = node.lock().await;
-    // There is no remedy unless the guard answers.
+    // Let the guard answer a list: without that, there is no remedy.
     list(&node.kubelet).await;
     update.answered().await.unwrap();
     node.over().await;
@@ -340,7 +341,7 @@ async fn the_stopped_shim_of_the_culprit_is_continued_if_that_is_asked_for() {
 }
 
 #[tokio::test]
-async fn a_runc_that_holds_up_the_lists_is_ended_if_that_is_asked_for_and_its_pod_lives() {
+async fn a_runc_that_blocks_the_lists_is_ended_if_that_is_configured_and_its_pod_lives() {
     let remedy = "remedy: shimKill\nremedyAfter: 3s\n";
     let node = Guarded::up("remedy-runc", remedy).await;
     node.verb(&["runc-stuck", "update"]).await;

@@ -119,8 +119,8 @@ async fn a_run_that_is_killed_at_any_moment_leaves_nothing_twice_and_nothing_is_
     for (action, name) in ends {
         until_action(&node, &run, action, name).await;
     }
-    // A sandbox that has stopped stays for as long as the newest dead container of a name is in it. Any
-    // other is removed soon.
+    // A stopped sandbox is kept as long as it contains the newest dead container of a name. Any other
+    // stopped sandbox is removed soon.
     let is_left = |pod: &&Pod| !pod.ready && pod.containers.is_empty();
     let begun = Instant::now();
     let mut pods = node.pods().await;

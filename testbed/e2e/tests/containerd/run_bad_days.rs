@@ -14,7 +14,7 @@ fn why(line: &Value) -> &str {
 }
 
 #[tokio::test]
-async fn a_pod_whose_image_is_not_there_says_so_and_holds_up_no_other() {
+async fn a_pod_whose_image_is_missing_reports_it_and_delays_no_other() {
     let node = Node::on(newest("e2e-run-image").await);
     node.forever("wrong");
     let text = fs::read_to_string(node.manifest("wrong")).unwrap();
@@ -92,14 +92,14 @@ async fn a_runtime_that_restarts_in_the_middle_of_a_creation_ends_with_each_pod_
     node.forever("calm");
     let run = node.run();
     run.ever("a pod", |line| is(line, "Ready", "calm"));
-    // In the creation of a sandbox, which is created by runc like a container.
+    // The runtime restarts during the creation of a sandbox, which runc creates like a container.
     node.testbed.verb(&["runc-stuck", "create"]).await.unwrap();
     node.forever("new");
     until(&run, "CreateSandbox", "new");
     node.testbed.verb(&["restart"]).await.unwrap();
     node.testbed.verb(&["runc-free"]).await.unwrap();
     run.ever("the new pod", |line| is(line, "Ready", "new"));
-    // And in the creation of a container.
+    // It also restarts during the creation of a container.
     node.testbed.verb(&["runc-stuck", "start"]).await.unwrap();
     let pods = node.pods().await;
     let calm = pods.iter().find(|pod| pod.name == "calm").unwrap();
@@ -149,7 +149,7 @@ async fn a_container_that_the_runtime_has_lost_is_not_started_a_second_time_whil
     drop(run);
     // The process of the first sandbox remains, and belongs to no pod any more.
     for pid in processes_of(&pods[0].uid) {
-        // It may have ended together with another.
+        // The process may have ended together with another.
         kill(&pid);
     }
     node.down().await;

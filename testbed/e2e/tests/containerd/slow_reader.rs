@@ -14,12 +14,13 @@ use e2e::{Running, is_event, newest};
 use serde_json::Value;
 use testbed_driver::{ContainerSpec, Driver, PodSpec};
 
-/// Each pod has this many containers that are created and never started. The removal of such a pod
-/// is cheap for containerd, and gives us two events for each container.
+/// How many crowded pods there are.
 const CROWDED: usize = 8;
+/// How many containers each crowded pod has, which are created and never started. The removal of
+/// such a pod is cheap for containerd, and causes two events for each container.
 const CROWD: usize = 90;
 
-/// A relist's period, and what a busy containerd takes.
+/// The limit for an event: a relist period, and the time that a busy containerd takes.
 const IN_TIME: Duration = Duration::from_millis(2500);
 
 /// A watch whose output is read only by `read_until`.
@@ -104,7 +105,8 @@ async fn a_reader_that_stops_delays_no_other_and_receives_the_final_state() {
     unread.read_until(|record| record["kind"] == "synced");
     // The stream begins with the events that containerd sent before it had a reader.
     std::thread::sleep(Duration::from_secs(3));
-    // It reads no stream, so that the reader that stopped receives every event of it on any version.
+    // This watch reads no stream, so that the reader that stopped receives every event of the stream
+    // on any version.
     let other = Running::watch(&testbed.endpoint(), &["--mode", "generic"]);
     other.synced();
 

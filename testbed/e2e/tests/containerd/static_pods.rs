@@ -120,7 +120,7 @@ async fn says(client: &RuntimeClient, id: &Id, command: &str) -> String {
 }
 
 #[tokio::test]
-async fn a_pod_finds_what_its_manifest_asks_for() {
+async fn a_pod_finds_what_its_manifest_requests() {
     for version in VERSIONS {
         let name = format!("e2e-static-{version}");
         run_and_end(&Testbed::up(version, &name).await.unwrap()).await;
@@ -266,7 +266,7 @@ async fn run_and_end(testbed: &Testbed) {
         "the runtime writes to a new file"
     );
 
-    // As a later run would find it, without its manifest.
+    // A later run would find the pod like this, without its manifest.
     let pods = merge_adopted(Vec::new(), client.sandboxes(OWNER).await.unwrap());
     let found = &pods[&pod.pod.uid];
     assert_eq!(*found, Adopted::from(&pod));

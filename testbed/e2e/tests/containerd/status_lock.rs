@@ -18,7 +18,8 @@ const BY_SWEEP: Duration = Duration::from_millis(1500);
 /// a busy machine.
 const NAMED_WITHIN: f64 = 5.0;
 
-/// While every pod is watched, lists are 30 s apart, and the lock would be found up to 30 s late.
+/// Options with which lists are requested every second. By default, while every pod is watched, lists
+/// are 30 s apart, and the lock would be found up to 30 s late.
 const LISTS_EACH_SECOND: [&str; 2] = ["--mode", "generic"];
 
 /// A pod whose container is locked, and five others.
@@ -53,7 +54,7 @@ impl Node {
         }
     }
 
-    /// Takes the status lock, and waits until its list is overdue.
+    /// Takes the status lock, and waits until the list that needs it is overdue.
     async fn lock(&self, watch: &Running) -> HeldUpdate {
         self.testbed
             .verb(&["shim-stop", &self.locked.sandbox_id])
@@ -93,7 +94,7 @@ async fn under_the_status_lock_the_kernel_reports_other_deaths_as_soon_as_contai
         let _update = node.lock(&watch).await;
         let (latencies, sources) = node.kill_free(&watch);
         println!("containerd {version}: reported after {latencies:?} by {sources:?}");
-        // By chance, a sweep is first about once in thirty times.
+        // By chance, about one in thirty deaths is first reported by a sweep.
         let by_kernel = sources.iter().filter(|source| *source == "kernel").count();
         assert!(by_kernel > sources.len() / 2, "{sources:?}");
         assert!(

@@ -7,10 +7,12 @@ use e2e::{Agent, LEGACY, NEWEST, Running, is_event};
 use serde_json::Value;
 use testbed_driver::{Driver, Pod, PodSpec, Testbed};
 
-/// A restart is a death and a start, and a stream has to announce ten changes.
+/// How many containers are restarted. Each restart is a death and a start, and a stream has to
+/// announce ten changes before it is trusted.
 const RESTARTS: usize = 6;
 
-/// More than enough for a stream that announces them all to be trusted.
+/// How many containers are killed: more than enough changes to trust a stream that announces all of
+/// them.
 const DEATHS: usize = 12;
 
 struct Node {
@@ -53,7 +55,7 @@ fn is_live(status: &Value) -> bool {
 #[tokio::test]
 async fn a_change_that_containerd_sends_on_its_stream_is_reported() {
     let node = Node::up(NEWEST, "e2e-announced", 1).await;
-    // No relist can be first.
+    // Relists are so rare that none can report a change first.
     let by_stream = ["--kernel-hints", "off", "--relist-period", "1m"];
     let watch = Running::watch(&node.testbed.endpoint(), &by_stream);
     watch.synced();
@@ -112,7 +114,8 @@ async fn a_stream_that_another_client_reads_too_is_not_trusted() {
     // This containerd gives each event to one of its clients.
     let other = Running::watch(&node.testbed.endpoint(), &["--kernel-hints", "off"]);
     other.synced();
-    // An event of a container within the last ten seconds would count for its death too.
+    // An event of a container within the last ten seconds would also count as an announcement of
+    // its death.
     std::thread::sleep(Duration::from_secs(11));
 
     for pod in &node.pods {

@@ -1,5 +1,5 @@
-//! Faults during which lists and statuses are answered: of the programs by which containerd starts and
-//! stops pods, of its statistics, of its shims while it starts, and of its disk.
+//! Faults during which lists and statuses are answered. They affect the programs with which containerd
+//! starts and stops pods, its statistics, its shims while it starts, or its disk.
 
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -12,10 +12,10 @@ use e2e::{Agent, Running, WAIT_LIMIT, newest};
 use serde_json::Value;
 use testbed_driver::{Driver, Network, PodSpec, Testbed};
 
-/// A runc is hung after half a minute.
+/// After this time a runc counts as hung; the limit is half a minute.
 const RUNC_IS_HUNG: Duration = Duration::from_secs(31);
 
-/// A plugin, or a daemon that does not listen, is reported after ten seconds.
+/// After this time a plugin, or a daemon that does not listen, is reported; the limit is ten seconds.
 const LATE: Duration = Duration::from_secs(12);
 
 fn findings(report: &Value) -> Vec<&Value> {
@@ -159,7 +159,7 @@ async fn a_containerd_that_waits_for_leftover_shims_before_it_listens_is_named_w
     }
     testbed.verb(&["crash"]).await.unwrap();
     testbed.verb(&["start", "now"]).await.unwrap();
-    // At once, and after ten seconds.
+    // Diagnose at once, and again after ten seconds.
     let early = doctor(&testbed);
     tokio::time::sleep(LATE).await;
     let report = doctor(&testbed);
@@ -181,7 +181,7 @@ async fn a_containerd_that_waits_for_leftover_shims_before_it_listens_is_named_w
         says.starts_with(&format!("containerd ({pid}) was started ")),
         "{says}"
     );
-    // containerd gives up on one after the other.
+    // containerd gives up on one shim after the other.
     assert!(
         says.contains("does not listen yet; ") && says.contains(" stopped"),
         "{says}"

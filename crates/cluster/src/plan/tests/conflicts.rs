@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// The conditions of a Node, and its taints.
+/// A Node with these conditions and taints.
 fn node_with(conditions: serde_json::Value, taints: serde_json::Value) -> NodeChange {
     let node = json!({
         "metadata": {"name": "n", "uid": "u"},
@@ -35,7 +35,7 @@ async fn a_write_whose_answer_is_lost_is_corrected_if_the_content_has_changed() 
     plan.on_report(&report("Unhealthy", "ListStuck"), at(began, 20.0));
     let write = plan.next(at(began, 21.0)).unwrap();
     plan.failed(&write, &Failure::TimedOut, at(began, 36.0).instant);
-    // The last written content, if known.
+    // This is the last content that is known to have been written.
     plan.on_report(&report("Healthy", "AllSeen"), at(began, 36.0));
     assert!(wait_for(&mut plan, Kind::Condition, began, 36.0) < 5.0);
 }

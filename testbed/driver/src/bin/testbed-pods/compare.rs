@@ -24,14 +24,16 @@ const LINE_PERIOD: Duration = Duration::from_secs(5);
 
 /// The progress of one kubelet.
 struct Progress {
-    /// When its last successful relist began.
+    /// When the kubelet's last successful relist began.
     relisted: Instant,
-    /// When its container was killed, and how long after that it was restarted.
+    /// When the kubelet's container was killed.
     killed: Option<Instant>,
+    /// How long after that the container was restarted.
     restarted: Option<Duration>,
 }
 
-/// Compares for this time. `pods` are the pods of the kubelet without a guard and of that behind `guard`.
+/// Compares the two kubelets for this time. `pods` are the pod of the kubelet without a guard and the pod
+/// of the kubelet behind `guard`.
 pub(crate) async fn compare(
     driver: &Driver,
     guard: &Endpoint,

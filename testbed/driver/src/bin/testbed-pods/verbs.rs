@@ -110,8 +110,8 @@ fn specs(options: &Run) -> Vec<PodSpec> {
     names.into_iter().map(spec).collect()
 }
 
-/// The runtime accepts a second pod of this name, because its UID differs. But no command could
-/// distinguish the two.
+/// Refuses a pod whose name exists already. The runtime would accept it, because its UID differs,
+/// but no command could distinguish the two.
 async fn refuse_second(driver: &Driver, specs: &[PodSpec]) -> Result<(), Error> {
     let existing = driver.sandboxes().await?;
     let exists = |spec: &&PodSpec| {

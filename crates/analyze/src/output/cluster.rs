@@ -71,7 +71,7 @@ pub(super) fn read(text: &str, line: u64, seen: &mut Seen) {
     }
 }
 
-/// `web-1  1/1  Terminating  …`, perhaps behind a namespace.
+/// `web-1  1/1  Terminating  …`, perhaps after a namespace.
 fn is_terminating(words: &[&str]) -> bool {
     let is_number = |text: &str| text.parse::<u32>().is_ok();
     let is_ready = |word: &str| word.split('/').count() == 2 && word.split('/').all(is_number);

@@ -133,7 +133,7 @@ fn show_goroutines(
     })
 }
 
-/// Collects the evidence of single lines. Returns the lines that only name a release of the kernel.
+/// Collects the evidence of single lines. Returns the lines that show nothing but a release of the kernel.
 fn collect_lines(results: &mut Results) -> Vec<(Cause, Quote)> {
     let mut releases = Vec::new();
     for (index, seen) in std::mem::take(&mut results.rules) {

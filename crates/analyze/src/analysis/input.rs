@@ -43,7 +43,7 @@ pub(super) struct Input {
     pub(super) unread: u64,
     /// The number of lines of each kind.
     kinds: [u64; Kind::COUNT],
-    /// How many of these lines have the form of a log. The others were recognised only by their words.
+    /// How many lines of each kind have the form of a log. The others were recognised only by their words.
     formed: [u64; Kind::COUNT],
     pub(super) calendar: Calendar,
     /// A time with a year, read after times without one.

@@ -1,7 +1,7 @@
 //! Waits and stalls that the kernel reports. It is usual that some are over within seconds.
 //!
 //! ```text
-//!   nfs: server S not responding, still trying   …   nfs: server S OK     over, if that was soon
+//!   nfs: server S not responding, still trying   …   nfs: server S OK     over, if within seconds
 //!   unregister_netdevice: waiting for D          …   (silence)            over, if reported only once
 //!   rcu: self-detected stall on CPU              …   (t=36894712 jiffies  the host paused the machine
 //! ```

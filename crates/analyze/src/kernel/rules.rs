@@ -219,7 +219,7 @@ pub fn held_up(stack: &KernelStack) -> Vec<Evidence> {
     Rules::active().evidence(&row.text("long", &*long(stack)).text("function", function))
 }
 
-/// A row for a waiting task about which no rule says more.
+/// A row for a waiting task that no other rule explains.
 pub fn waiting(stack: &KernelStack) -> TableRow {
     // The first process of a container waits in this function while the container ends.
     let mut functions = stack.functions.iter().map(String::as_str);

@@ -34,7 +34,7 @@ pub(super) enum Rule {
     Goroutines(GoroutineRule),
     KernelStack(KernelStackRule),
     Process(ProcessRule),
-    /// For rows of a table, or for a figure.
+    /// A rule on rows of a table, or on a figure.
     Table(TableRule),
 }
 

@@ -47,7 +47,7 @@ impl Pattern {
     }
 }
 
-/// Longer than the calls that time out in one relist usually take together.
+/// More time than the calls that time out in one relist usually take together.
 pub(super) const LONG: i64 = 600 * SECOND;
 /// The kubelet's default runtimeRequestTimeout.
 pub(super) const CALL_TIMEOUT: i64 = 120 * SECOND;

@@ -40,7 +40,7 @@ fn main() {
     }
 }
 
-/// The rules of a file as JSON: of each its line and its keys, with `on` as the first key.
+/// The rules of a file as JSON: for each rule, its line and its keys, with `on` as the first key.
 fn rules_of(path: &Path) -> String {
     let rules: Option<Vec<Spanned<Map<String, Value>>>> = parse(path, &text(path));
     let rules = rules.into_iter().flatten().map(|rule| {

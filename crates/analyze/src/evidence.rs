@@ -18,7 +18,7 @@ use causes::finding::{Confidence, Culprit};
 pub struct Evidence {
     /// The cause.
     pub cause: Cause,
-    /// How sure it is.
+    /// How strongly the observation supports the cause.
     pub confidence: Confidence,
     /// What was seen, in a sentence without a full stop.
     pub says: String,
@@ -28,9 +28,9 @@ pub struct Evidence {
     pub headline: Option<String>,
     /// What to do with this node first.
     pub advice: Option<String>,
-    /// It counts only beside other evidence for the cause.
+    /// Whether the evidence counts only beside other evidence for the cause.
     pub is_beside: bool,
-    /// Its line in the input; 0 if all of the input shows it.
+    /// The line of the input that shows it; 0 if the whole input does.
     pub line: u64,
 }
 

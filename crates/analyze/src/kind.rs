@@ -74,7 +74,7 @@ pub enum Writer {
 }
 
 impl Writer {
-    /// The writer, by the identifier that the journal puts in front of its lines.
+    /// The writer with the identifier that the journal shows before a line.
     pub fn of_ident(ident: &[u8]) -> Option<Self> {
         let ident = ident.strip_suffix(b".service").unwrap_or(ident);
         // A map, because each line of a journal is looked up.
@@ -93,7 +93,7 @@ impl Writer {
         KNOWN.get(ident).copied().or_else(of_family)
     }
 
-    /// The kind of its log.
+    /// The kind of the writer's log.
     pub fn kind(self) -> Kind {
         match self {
             Self::Kubelet => Kind::KubeletLog,

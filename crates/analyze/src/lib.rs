@@ -6,14 +6,14 @@
 //!        v
 //!   line: without its prefix      -----> series      what "last seen active" shows
 //!        |                          |--> rules       lines that support a cause
-//!        |  analysis: by its form   |--> goroutines  groups that wait, and who probably holds the lock
+//!        |  analysis: by its form   |--> goroutines  groups that wait, and which probably holds the lock
 //!        |                          |--> kernel, ps, metrics, output
 //!        v                          v
 //!   analysis: findings, how "last seen active" changes, the likely holder of a lock
 //! ```
 //!
-//! Everything but `input` is pure: lines and times are arguments, what was found is
-//! plain data. Whatever the input, memory is bounded, and what did not fit is counted.
+//! Everything but `input` is pure: lines and times are arguments, and results are plain data. Memory
+//! is bounded, whatever the input is; what does not fit is counted.
 //!
 //! ```
 //! use analyze::analysis::Analyzer;
@@ -60,7 +60,7 @@ fn is_zero(number: &u64) -> bool {
     *number == 0
 }
 
-/// What a word in `facts.yaml` names.
+/// The value that a word in `facts.yaml` names.
 fn named<T: DeserializeOwned>(word: &str) -> T {
     let word: StrDeserializer<'_, Error> = word.into_deserializer();
     T::deserialize(word).unwrap_or_else(|error| panic!("facts.yaml: {error}"))

@@ -11,7 +11,7 @@
 use causes::facts::facts;
 use causes::finding::Culprit;
 
-/// The names of the cells of a table; none if there is no such table.
+/// The names of the cells of a table; `None` if there is no such table.
 pub fn cells_of(table: &str) -> Option<&'static [String]> {
     facts().tables.get(table).map(Vec::as_slice)
 }
@@ -30,7 +30,7 @@ pub enum Cell {
 pub struct TableRow {
     /// The name of the table.
     pub table: &'static str,
-    /// Its line in the input.
+    /// The number of the line in the input; 0 if no single line shows the row.
     pub line: u64,
     cells: Vec<(&'static str, Cell)>,
     culprit: Culprit,
@@ -107,7 +107,7 @@ impl TableRow {
         culprit
     }
 
-    /// Replaces the names of cells in braces, in a sentence, by the contents of the cells.
+    /// Replaces the names of cells in braces with the contents of the cells.
     pub fn fill(&self, sentence: &str) -> String {
         let mut filled = sentence.to_owned();
         for (name, cell) in &self.cells {

@@ -1,6 +1,6 @@
 //! Sentences: numbers with their nouns, and capital letters.
 
-/// `1 line`, `3 lines`.
+/// A number with its noun: `1 line`, `3 lines`.
 pub(crate) fn count(number: u64, noun: &str) -> String {
     match number {
         1 => format!("1 {noun}"),

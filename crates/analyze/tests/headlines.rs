@@ -45,7 +45,7 @@ fn every_headline_of_a_sample_is_whole_and_shorter_than_100_characters() {
     }
     assert!(samples.len() > 100, "{}", samples.len());
     let mut bad = Vec::new();
-    // Each alone, and with the next ones: chains are of several dumps.
+    // Each sample alone, and with the next ones: a chain needs several dumps.
     for at in 0..samples.len() {
         for count in [1, 3] {
             let analysis = analyze(&samples[at..samples.len().min(at + count)]);

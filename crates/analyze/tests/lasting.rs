@@ -58,7 +58,7 @@ fn a_state_that_begins_again_is_reported() {
 }
 
 #[test]
-fn the_first_minute_of_a_kubelet_is_not_reported() {
+fn states_in_the_first_minute_of_a_kubelet_are_not_reported() {
     let start = line(0, STARTED) + &every_five(1, 50, REFUSED) + &every_five(2, 50, NO_NETWORK);
     is_healthy(&start);
     shows(&(start + &every_five(70, 90, NO_NETWORK)), "cni-not-ready");

@@ -15,7 +15,7 @@ fn output(kind: Kind, named: &[&str], page: &str) {
     assert_eq!(found.inputs[0].unread_lines, 0, "{page}");
 }
 
-/// Checks that there is a problem without a cause.
+/// Checks that there is a problem without a known cause.
 #[track_caller]
 fn trouble(page: &str) {
     let found = text(page);
@@ -90,7 +90,7 @@ fn the_conditions_of_a_node_show_causes() {
 }
 
 #[test]
-fn the_conditions_of_an_object_are_read_as_those_of_a_description() {
+fn the_conditions_of_an_object_are_read_like_those_of_a_description() {
     let object = |status: &str, kind: &str, message: &str| {
         format!(
             "  - lastHeartbeatTime: \"2020-01-08T19:50:41Z\"\n    \
@@ -120,7 +120,7 @@ fn the_conditions_of_an_object_are_read_as_those_of_a_description() {
 }
 
 #[test]
-fn a_node_that_is_ready_or_just_starts_is_no_finding() {
+fn a_node_that_is_ready_or_just_starting_has_no_problem() {
     healthy(&conditions(&format!(
         "Ready   True   {TIMES}   KubeletReady   kubelet is posting ready status"
     )));
@@ -379,7 +379,7 @@ fn a_log_after_the_output_of_a_command_is_a_log() {
 }
 
 #[test]
-fn pods_that_do_not_end_are_a_problem_if_they_are_many() {
+fn many_pods_that_do_not_end_are_a_problem() {
     let table = |pods: usize| {
         let row = "default   web-6af85cd969-2fgwb   1/1   Terminating   1 (12d ago)   12d\n";
         format!(
@@ -392,7 +392,7 @@ fn pods_that_do_not_end_are_a_problem_if_they_are_many() {
 }
 
 #[test]
-fn volumes_that_are_not_mounted_again_and_again_are_a_problem() {
+fn volumes_whose_mounts_fail_repeatedly_are_a_problem() {
     let event = |count: &str| {
         format!(
             "Events:\n  Type     Reason       Age   From     Message\n  ----     ------       ----  ----     -------\n  Warning  FailedMount  15m{count}   kubelet  MountVolume.SetUp failed for volume \"x\" : mount error(112): Host is down\n"
@@ -454,7 +454,7 @@ fn the_version_of_runc_and_a_listing_show_more_together_than_each_alone() {
 }
 
 #[test]
-fn a_count_of_control_groups_comes_with_what_is_left_to_do() {
+fn a_count_of_control_groups_adds_what_is_left_to_do() {
     let (sure, advice) = of_sample("memory-cgroup-leak", "counts.txt");
     assert_eq!(sure, Confidence::Certain);
     assert!(advice.contains("61102 are used now"), "{advice}");

@@ -16,10 +16,10 @@ const FOLDER: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/pastes");
 struct Paste<'a> {
     files: &'a str,
     kinds: Vec<&'a str>,
-    /// Any of these is right; `-` is none.
+    /// Any of these causes is right; `-` stands for no cause.
     causes: Vec<&'a str>,
     is_healthy: bool,
-    /// The text itself shows that something is wrong.
+    /// Whether the text itself shows that something is wrong.
     is_fault: bool,
     /// The highest confidence that the first finding may have.
     most: Option<&'a str>,
@@ -57,7 +57,7 @@ fn analyze(files: &str) -> Analysis {
     analyzer.finish()
 }
 
-/// A headline ends before 100 characters, and names no id of a container or of an exec.
+/// Whether a text has 100 characters or more, or names the id of a container or of an exec.
 fn is_no_headline(said: &str) -> bool {
     let mut words = said.split(|char: char| !char.is_ascii_hexdigit());
     said.chars().count() >= 100 || words.any(|word| word.len() == 64)

@@ -56,7 +56,7 @@ fn a_relevant_line_is_in_the_timeline_without_its_credentials() {
     ));
 }
 
-/// If a quote is cut inside of a credential, what is left of it is not recognised as one.
+/// If a quote were cut inside a credential, the rest of the credential would not be recognised.
 #[test]
 fn a_credential_at_the_end_of_a_quote_is_not_shown_in_part() {
     for length in 200..320 {

@@ -102,7 +102,7 @@ fn all_dumps_in_one_file_give_the_same_chain() {
 }
 
 #[test]
-fn the_log_of_that_case_is_one_interval() {
+fn the_kubelets_log_of_the_longest_chain_is_one_interval() {
     let found = files(&TERWAY[..1]);
     let pleg = pleg(&found);
     assert_eq!(

@@ -7,7 +7,7 @@ use analyze::kind::Kind;
 use analyze::series::Pattern;
 use read::{causes, files, files_at_once, pleg};
 
-/// Reads one sample. All of its lines are recognised.
+/// Reads one sample, and checks that all of its lines are recognised.
 #[track_caller]
 fn sample(name: &str, kind: Kind) -> Analysis {
     let analysis = files(&[name]);
@@ -16,7 +16,7 @@ fn sample(name: &str, kind: Kind) -> Analysis {
     analysis
 }
 
-/// Reads a dump. Its first group is in this state for this many minutes, in this function.
+/// Reads a dump, and checks that its first group is in this state for this many minutes, in this function.
 #[track_caller]
 fn dump(name: &str, state: Option<&str>, minutes: Option<u64>, function: &str) -> Analysis {
     let analysis = sample(name, Kind::GoroutineDump);
@@ -292,7 +292,7 @@ fn a_startup_is_not_a_fault() {
 }
 
 #[test]
-fn a_sandbox_that_cannot_be_made_is_found_in_json() {
+fn a_sandbox_that_cannot_be_created_is_found_in_json() {
     let found = sample("log-kubelet-1.31-talos-json-k8s61117.log", Kind::KubeletLog);
     assert_eq!(pleg(&found).pattern, Pattern::None);
     assert_eq!(causes(&found), ["cni-plugin-hang"]);

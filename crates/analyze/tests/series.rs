@@ -9,7 +9,7 @@ use pleg_text::GoDuration;
 use read::{causes, pleg, text, texts};
 use std::time::Duration;
 
-/// A kubelet's log, line by line, from midnight of the 5th of May on.
+/// A kubelet's log of the 5th of May, line by line.
 struct Log {
     lines: String,
     second: f64,
@@ -57,7 +57,7 @@ impl Log {
         self.says("\"Skipping pod synchronization\" err=\"[container runtime status check may not have completed yet, PLEG is not healthy: pleg has yet to be successful]\"")
     }
 
-    /// Healthy for three minutes, then every five seconds until the peak.
+    /// Adds no line for three minutes, then one every five seconds until the peak.
     fn tooth(&mut self, peak: f64) -> &mut Self {
         self.wait(180.1);
         let mut age = 180.1;

@@ -10,7 +10,7 @@ use crate::SiteCause;
 /// Declares the causes: a variant for each, and the id, which is also the name of its page.
 macro_rules! causes {
     ($($variant:ident = $id:literal,)+) => {
-        /// A cause of a node that is NotReady, by the id that reports, metrics and pages use.
+        /// Why a node is NotReady. Reports, metrics and pages name a cause by its id.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         #[expect(missing_docs, reason = "each is its id; its page describes it")]
         pub enum Cause {
@@ -108,7 +108,7 @@ impl<'de> Deserialize<'de> for Cause {
     }
 }
 
-/// The text is not the id of a cause.
+/// The error if a text is not the id of a cause.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not the id of a cause")]
 pub struct UnknownCause(String);

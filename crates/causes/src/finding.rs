@@ -42,10 +42,10 @@ pub enum Confidence {
 }
 
 impl Confidence {
-    /// All of them, the lowest first.
+    /// All confidences, the lowest first.
     pub const ALL: [Self; 4] = [Self::Low, Self::Medium, Self::High, Self::Certain];
 
-    /// What a finding with this confidence is called.
+    /// Whether a finding with this confidence is a problem or only a suspicion.
     pub fn verdict(self) -> Verdict {
         match self {
             Self::Certain | Self::High => Verdict::Problem,
@@ -135,7 +135,7 @@ impl Culprit {
         }
     }
 
-    /// The culprit without its pod and container.
+    /// The culprit without its pod and container, for a fault of the whole node.
     pub fn of_node(self) -> Self {
         Self {
             pod: None,
@@ -189,22 +189,22 @@ pub enum Remedy {
     EndRunc([u32; 1]),
 }
 
-/// What was found.
+/// A cause that was found.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Finding {
     /// The cause.
     pub cause: Cause,
-    /// What is known about the cause, in a short sentence.
+    /// The title of the cause: a short sentence, the same on all nodes.
     pub title: &'static str,
-    /// What is known about this node, with names; empty if the title says all of it.
+    /// What is known about this node, in a sentence with names; empty if the title says all of it.
     #[serde(skip_serializing_if = "String::is_empty")]
     pub sentence: String,
-    /// Whether it is a problem or a suspicion.
+    /// Whether the finding is a problem or a suspicion.
     pub verdict: Verdict,
     /// How sure the finding is.
     pub confidence: Confidence,
-    /// Whether it is over: an earlier diagnosis found it, and it was not found again.
+    /// Whether the finding is past: an earlier diagnosis found it, and it was not found again.
     pub past: bool,
     /// When the earlier diagnosis found it.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -215,12 +215,12 @@ pub struct Finding {
     pub evidence: Vec<String>,
     /// What to do, the most urgent first; with ids if they are known.
     pub advice: Vec<Cow<'static, str>>,
-    /// The first advice, if it is to send a signal and is safe without looking at the node.
+    /// The first advice as an action, if it is to send a signal and is safe without looking at the node.
     #[serde(skip)]
     pub remedy: Option<Remedy>,
-    /// The versions in which it is fixed.
+    /// The versions in which the fault is fixed.
     pub fixed_in: Vec<&'static str>,
-    /// Where it is discussed.
+    /// Where the cause is discussed.
     pub references: &'static [String],
 }
 
@@ -289,7 +289,7 @@ impl Finding {
         }
     }
 
-    /// Puts advice about this node in front of the general advice.
+    /// Puts advice about this node before the general advice.
     pub fn advise_first(&mut self, advice: impl Into<String>) {
         self.advice.insert(0, Cow::Owned(advice.into()));
         self.remedy = None;
@@ -299,7 +299,7 @@ impl Finding {
 /// The maximum length of a headline in characters; with a full stop it has fewer than 100.
 pub const MAX_HEADLINE: usize = 98;
 
-/// A headline is not cut before this place: what is left would say too little.
+/// A headline is not cut after a clause that ends before this place: it would say too little.
 const MIN_HEADLINE: usize = 40;
 
 /// As many whole clauses of the text as fit into a headline.
@@ -316,8 +316,8 @@ pub fn headline(text: &str) -> String {
     }
 }
 
-/// Leaves out the consequences of a cause that is found at least as surely, unless they are about another
-/// pod.
+/// Removes findings that are consequences of another cause whose confidence is at least as high, unless
+/// they are about another pod.
 pub fn leave_out_superseded(findings: &mut Vec<Finding>) {
     let supersedes = |one: &Finding, other: &Finding| {
         let mut ids = one.cause.about().supersedes.iter();

@@ -14,30 +14,30 @@ use crate::catalogue::PAGES as PAGES_AS_JSON;
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct About {
     id: String,
-    /// A short sentence without a full stop.
+    /// The title: a short sentence without a full stop.
     pub title: String,
     /// The part of the node that is at fault: one of [`AREAS`], or a name that a site has chosen.
     #[serde(default = "of_a_site")]
     pub area: String,
     /// What to do, the most urgent first.
     pub advice: Vec<Advice>,
-    /// The versions in which it is fixed; empty if there is none.
+    /// The versions in which the fault is fixed; empty if there are none.
     #[serde(default)]
     pub fixed_in: Vec<String>,
-    /// Causes that are only consequences of this one: they are left out if it is found at least as surely.
+    /// Causes that are only consequences of this one. They are left out if this one is at least as sure.
     #[serde(default)]
     pub supersedes: Vec<String>,
-    /// Many other causes lead to it, so it is listed after them.
+    /// Whether many other causes lead to this one, so that it is listed after them.
     #[serde(default)]
     pub general: bool,
-    /// It is a fault of one container. Lines about several containers, or from a node whose runtime is
-    /// blocked itself, are no evidence against each of them.
+    /// Whether this is a fault of one container. Lines about several containers, or from a node whose
+    /// runtime is blocked itself, are no evidence against each of them.
     #[serde(default)]
     pub of_one: bool,
-    /// It is a fault of the node: the pods and containers that lines name are its victims.
+    /// Whether this is a fault of the node: the pods and containers that lines name are its victims.
     #[serde(default)]
     pub of_node: bool,
-    /// Where it is discussed.
+    /// Where the cause is discussed.
     #[serde(default)]
     pub references: Vec<String>,
     /// What happens, how to confirm it by hand, what to do now, what fixes it and how to
@@ -62,8 +62,8 @@ pub struct Advice {
 pub enum Only {
     /// The runtime is containerd, or is not known to be another one.
     Containerd,
-    /// Saved files are explained. The doctor does not repeat it, because it has done this itself, or knows
-    /// what is at fault.
+    /// Saved files are explained. The doctor leaves such advice out, because it has done this itself, or
+    /// knows what is at fault.
     SavedFiles,
 }
 
@@ -135,7 +135,7 @@ impl Cause {
 /// Why a page cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PageError {
-    /// The id has other letters.
+    /// The id has characters that are not allowed, or too many.
     #[error(
         "{0:?} cannot be the id of a cause: an id has at most 63 lower-case letters, digits and dashes"
     )]
@@ -149,16 +149,16 @@ pub enum PageError {
     /// The front matter is malformed, in this line of the page.
     #[error("{1}")]
     FrontMatter(Option<u64>, String),
-    /// It is the page of another cause.
+    /// The page is that of another cause.
     #[error("the front matter has the id {0:?}; it must be the name of the folder")]
     OtherId(String),
-    /// There is no title, or it is no part of a sentence.
+    /// The title is missing, or is not a sentence without a full stop.
     #[error("the title {0:?} must be a short sentence without a full stop")]
     Title(String),
 }
 
 impl PageError {
-    /// The line of the page, if it is in one.
+    /// The line of the page that contains the error, if it is known.
     pub fn line(&self) -> Option<u64> {
         match self {
             Self::FrontMatter(line, _) => *line,
@@ -168,7 +168,7 @@ impl PageError {
 }
 
 impl About {
-    /// Separates the front matter of the page of this cause from the text.
+    /// Reads the page of the cause with this id.
     pub(crate) fn read(id: &str, page: &'static str) -> Result<Self, PageError> {
         let parts = page.strip_prefix("---\n");
         let parts = parts.and_then(|page| page.split_once("\n---\n\n"));

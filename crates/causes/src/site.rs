@@ -6,31 +6,32 @@ use std::sync::RwLock;
 use crate::Cause;
 use crate::pages::{About, PageError};
 
-/// A cause of a site, by its id. What is known about it is kept for as long as the process lives.
+/// A cause of a site, by its id. What is known about the cause is kept for as long as the process lives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SiteCause(&'static str);
 
 /// What is known about a cause of a site.
 struct Known {
     about: &'static About,
-    /// Whether its page was read here. Otherwise another process reported it, and its id cannot be parsed.
+    /// Whether this process read the cause's page. Otherwise another process reported the cause, and its id
+    /// cannot be parsed.
     is_declared: bool,
 }
 
 static KNOWN: RwLock<BTreeMap<&'static str, Known>> = RwLock::new(BTreeMap::new());
 
-/// The longest id that is valid as the value of a label of Kubernetes.
+/// The maximum length of an id, which is that of a label's value in Kubernetes.
 const MAX_ID: usize = 63;
 
 /// The maximum number of causes that other processes report. They are never freed, and no site has more.
 const MAX_REPORTED: usize = 256;
 
 impl SiteCause {
-    /// Declares a cause by its page. From then on, its id can be parsed.
+    /// Declares a cause with its page. From then on, its id can be parsed.
     ///
     /// # Errors
     ///
-    /// The id has other letters than `a-z`, `0-9` and `-`, or the page is malformed.
+    /// The id has characters other than `a-z`, `0-9` and `-`, or the page is malformed.
     pub fn declare(id: &str, page: String) -> Result<Cause, PageError> {
         Self::add(id, page, true)
     }
@@ -72,12 +73,12 @@ impl SiteCause {
         declared.map(|(id, _)| Cause::Site(Self(id)))
     }
 
-    /// Its id.
+    /// The id of the cause.
     pub fn id(self) -> &'static str {
         self.0
     }
 
-    /// What its page declares.
+    /// What the page of the cause declares.
     pub fn about(self) -> &'static About {
         KNOWN.read().unwrap_or_else(|it| it.into_inner())[self.0].about
     }

@@ -1,4 +1,4 @@
-//! Which versions have which fault, by the tables in `facts.yaml`.
+//! Which versions have which fault, according to the tables in `facts.yaml`.
 //!
 //! ```
 //! use causes::versions::{Fault, SerialOverflow, has_fault, serial_overflow};
@@ -61,7 +61,7 @@ pub fn has_fault(fault: Fault, version: &str) -> Option<bool> {
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(crate) struct SystemdSerials {
-    /// This version and all later ones.
+    /// The first upstream version with the fix.
     fixed: u64,
     backports: Vec<Backport>,
 }
@@ -93,16 +93,16 @@ impl Backport {
 /// Whether a systemd survives its last serial number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SerialOverflow {
-    /// It continues at half of the range.
+    /// systemd continues at half of the range.
     Repaired,
-    /// It no longer answers calls.
+    /// systemd no longer answers calls.
     Affected,
-    /// Its version alone does not show it.
+    /// The version alone does not show whether systemd survives.
     Unknown,
 }
 
-/// Whether a systemd survives its last serial number, by the version that the running one reports (`219`,
-/// `systemd 252 (252.39-1~deb12u1)`) and by its package.
+/// Whether a systemd survives its last serial number, from the version that the running one reports (`219`,
+/// `systemd 252 (252.39-1~deb12u1)`) and from its package.
 pub fn serial_overflow(running: &str, package: Option<&str>) -> SerialOverflow {
     let Some(upstream) = first_number(running) else {
         return SerialOverflow::Unknown;
@@ -138,8 +138,8 @@ pub struct KernelFault {
     pub fixed: Option<String>,
     /// What goes wrong.
     pub what: String,
-    /// How the functions begin of which an affected task in uninterruptible sleep, or a CPU without
-    /// progress, has one in its stack. `None` if no task is blocked in the kernel: `runc` and its
+    /// Beginnings of function names. An affected task in uninterruptible sleep, or a CPU without progress,
+    /// has such a function in its stack. `None` if no task is blocked in the kernel: `runc` and its
     /// `runc init` are both asleep.
     #[serde(rename = "in")]
     functions: Option<Vec<String>>,

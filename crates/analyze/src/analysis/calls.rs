@@ -32,7 +32,7 @@ pub enum Method {
 }
 
 impl Method {
-    /// Its name in CRI; none if the message does not show which it is.
+    /// The method's name in CRI, or the kind of call if the message shows no more; `None` for `Other`.
     pub fn name(self) -> Option<String> {
         match self {
             Self::AnyList => Some("a list".to_owned()),
@@ -56,8 +56,8 @@ impl Method {
         )
     }
 
-    /// Whether its timeout is the kubelet's `runtimeRequestTimeout`. Calls that start a sandbox or stop a
-    /// container have longer ones.
+    /// Whether the method's timeout is the kubelet's `runtimeRequestTimeout`. Calls that start a sandbox or
+    /// stop a container have longer timeouts.
     pub fn waits_for_request_timeout(self) -> bool {
         !matches!(
             self,
@@ -76,11 +76,11 @@ static METHODS: LazyLock<Vec<(&str, Method)>> = LazyLock::new(|| {
 /// Calls of one kind that timed out.
 #[derive(Clone, Debug, Default)]
 pub struct TimedOut {
-    /// The number of lines.
+    /// How many lines report such a timeout.
     pub lines: u64,
-    /// The containers or pods that they were about, and the number of lines about each.
+    /// The containers or pods that the calls were about, each with its number of lines.
     pub targets: BTreeMap<String, (u64, Culprit)>,
-    /// The first lines.
+    /// The first of the lines that report such a timeout.
     pub quotes: Vec<Quote>,
 }
 
@@ -89,7 +89,7 @@ pub struct TimedOut {
 pub struct Calls {
     /// The calls that timed out, by method.
     pub late: BTreeMap<Method, TimedOut>,
-    /// Whether some are calls of the dockershim to dockerd.
+    /// Whether some of the failed calls are calls of the dockershim to dockerd.
     pub are_of_dockershim: bool,
 }
 

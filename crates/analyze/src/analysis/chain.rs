@@ -1,4 +1,4 @@
-//! The chain of waits from one daemon to the next, by their goroutine dumps.
+//! The chain of waits from one daemon to the next, as their goroutine dumps show it.
 //!
 //! ```text
 //!   relist --call--> handler --lock--> its holder --process--> plugin --call--> agent --> kernel
@@ -16,41 +16,41 @@ use crate::words::capital;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Link {
-    /// The program.
+    /// The program that waits.
     pub program: Option<String>,
     /// The goroutine's number; `None` if its header is missing.
     pub goroutine: Option<u64>,
-    /// The function that it is in.
+    /// The function that waits.
     pub function: String,
-    /// What it waits for.
+    /// What the function waits for.
     pub waits_for: String,
-    /// The input.
+    /// The input that shows the wait.
     pub file: String,
-    /// The line of the input.
+    /// The line in that input.
     pub line: u64,
 }
 
 /// A chain: its links, and a sentence about all of them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Chain {
-    /// The sentence.
+    /// A sentence about all links.
     pub sentence: String,
     /// The links, from the kubelet to the culprit.
     pub links: Vec<Link>,
 }
 
-/// A chain, with what the findings need of it.
+/// A chain, with what the findings use of it.
 pub(super) struct FoundChain {
     pub(super) chain: Chain,
     /// A short sentence about its two ends.
     pub(super) headline: String,
-    /// The index of the group in which it ends.
+    /// The index of the group in which the chain ends.
     pub(super) last: usize,
-    /// A kernel stack confirms it.
+    /// Whether a kernel stack confirms the wait of the last group.
     pub(super) confirmed: bool,
 }
 
-/// Follows the waits; `None` if there are fewer than two links.
+/// Follows the waits from group to group. Returns `None` if there are fewer than two links.
 pub(super) fn follow(groups: &[Group], kernel: &[(String, KernelStack)]) -> Option<FoundChain> {
     let mut path = vec![start(groups)?];
     while let Some(next) = next(groups, &path) {
@@ -82,7 +82,8 @@ pub(super) fn follow(groups: &[Group], kernel: &[(String, KernelStack)]) -> Opti
     })
 }
 
-/// The relist or, without one, a handler of the runtime that waits for a lock.
+/// Where the chain begins: the index of the relist or, without one, of a handler of the runtime that
+/// waits for a lock.
 fn start(groups: &[Group]) -> Option<usize> {
     let is_relist = |group: &Group| group.is_relist() && !group.idle;
     groups.iter().position(is_relist).or_else(|| {
@@ -106,14 +107,15 @@ fn handles(group: &Group, method: &str) -> bool {
     calls_any(group, "handlers", method)
 }
 
-/// Whether the stack has one of these functions of this CRI method; `functions` is a key of the facts.
+/// Whether the stack has one of the functions that the facts list under the key `functions`, for this CRI
+/// method.
 fn calls_any(group: &Group, functions: &str, method: &str) -> bool {
     let mut functions = facts().goroutines[functions].iter();
     functions.any(|function| group.calls(&function.replace("{method}", method)))
 }
 
-/// What the last group of the path waits for: among the groups that fit, one that waits for a lock or for
-/// something outside of its process, then the one that has waited longest.
+/// The group that the last group of the path waits for. If several fit, one that waits for a lock or for
+/// something outside its process is preferred, then the one that has waited longest.
 fn next(groups: &[Group], path: &[usize]) -> Option<usize> {
     let here = &groups[*path.last()?];
     let best = |wanted: &dyn Fn(&Group) -> bool| {
@@ -153,7 +155,7 @@ fn next(groups: &[Group], path: &[usize]) -> Option<usize> {
             };
             best(&|group| group.program == Some(wanted))
         }
-        // The handler in the shim waits for another goroutine there, if the shim is not dead.
+        // Unless the shim is dead, its handler waits for another goroutine of the shim.
         Wait::Shim => {
             let shim = |group: &Group| group.program == Some(Program::Shim);
             best(&|group| shim(group) && group.wait == Wait::Lock).or_else(|| best(&shim))
@@ -211,7 +213,7 @@ fn program(group: &Group) -> String {
     program.unwrap_or_else(|| "a process".to_owned())
 }
 
-/// What the chain ends in: a program, and its function.
+/// The end of the chain: a program, and the function that it is in.
 fn end_of(last: &Group, before: Option<&Group>, kernel: Option<&KernelStack>) -> [String; 2] {
     let program = program(last);
     if let Some(stack) = kernel {
@@ -227,7 +229,7 @@ fn end_of(last: &Group, before: Option<&Group>, kernel: Option<&KernelStack>) ->
     [program, function.to_owned()]
 }
 
-/// A headline about the two ends. If it would be too long, the duration is left out first.
+/// A headline about the two ends of the chain. If it would be too long, the duration is left out first.
 fn shortest(first: &Group, [end, function]: &[String; 2]) -> String {
     let program = program(first);
     let method = method(first);
@@ -258,7 +260,7 @@ fn link(group: &Group) -> Link {
     }
 }
 
-/// A kernel stack that shows the wait of the last link, and its input.
+/// The first kernel stack that shows the wait of the last group, after the input that contains it.
 fn in_kernel<'a>(
     last: &Group,
     kernel: &'a [(String, KernelStack)],
@@ -294,7 +296,8 @@ fn kernel_link(file: &str, stack: &KernelStack) -> Link {
     }
 }
 
-/// The function that shows what the kernel waits for, below those of the scheduler.
+/// The function that shows what the task waits for: the innermost one that supports a cause, or else the
+/// innermost one of all.
 fn shown_function(stack: &KernelStack) -> &str {
     let mut functions = stack.functions.iter();
     let known = functions.find(|name| cause_of_function(name).is_some());

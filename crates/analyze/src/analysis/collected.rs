@@ -68,8 +68,8 @@ impl Collected {
         }
     }
 
-    /// Adds the evidence that the rules find in a row, which was made from these lines. Returns whether there
-    /// is any.
+    /// Adds the evidence that the rules find in a row, and the lines from which the row was made. Returns
+    /// whether there is any evidence.
     pub(super) fn add_row(&mut self, row: &TableRow, lines: &[Quote]) -> bool {
         let evidence = Rules::active().evidence(row);
         let is_any = !evidence.is_empty();
@@ -83,28 +83,29 @@ impl Collected {
         is_any
     }
 
-    /// Sets the headline that replaces the title of the cause. The surest one counts.
+    /// Sets the headline that replaces the title of the cause, unless a headline with at least this
+    /// confidence is known.
     pub fn head(&mut self, cause: Cause, confidence: Confidence, headline: Option<String>) {
         if let Some(of_cause) = self.0.get_mut(&cause) {
             keep_surest(&mut of_cause.headline, confidence, headline);
         }
     }
 
-    /// Adds evidence for a cause, unless there is no other evidence for it.
+    /// Adds evidence for a cause if there is already other evidence for it.
     pub fn also(&mut self, cause: Cause, said: String) {
         if let Some(of_cause) = self.0.get_mut(&cause) {
             of_cause.say(said);
         }
     }
 
-    /// Puts the most important evidence first.
+    /// Puts evidence before all other evidence for the cause, if there is any.
     pub fn lead(&mut self, cause: Cause, said: String) {
         if let Some(of_cause) = self.0.get_mut(&cause) {
             of_cause.said.insert(0, said);
         }
     }
 
-    /// Raises the confidence if several kinds of evidence agree.
+    /// Raises the confidence in a cause to at least this, because several pieces of evidence agree.
     pub fn confirm(&mut self, cause: Cause, confidence: Confidence) {
         if let Some(of_cause) = self.0.get_mut(&cause) {
             of_cause.confidence = of_cause.confidence.max(confidence);
@@ -138,7 +139,7 @@ impl Collected {
     }
 }
 
-/// Keeps the surer sentence; of equally sure ones, the first.
+/// Keeps the sentence with the higher confidence; if both are equal, the first one.
 fn keep_surest(
     kept: &mut Option<(Confidence, String)>,
     confidence: Confidence,

@@ -133,7 +133,7 @@ fn show_goroutines(
     })
 }
 
-/// Collects the evidence of single lines. Returns the lines that only name a release of the kernel.
+/// Collects the evidence of single lines. Returns the lines that show nothing but a release of the kernel.
 fn collect_lines(results: &mut Results) -> Vec<(Cause, Quote)> {
     let mut releases = Vec::new();
     for (index, seen) in std::mem::take(&mut results.rules) {
@@ -155,7 +155,7 @@ fn collect_lines(results: &mut Results) -> Vec<(Cause, Quote)> {
         if of_one && is_weak && stacks.any(is_of_blocked_runtime) {
             continue;
         }
-        // Lines about several containers are no evidence against one of them: something else delays all.
+        // Lines about several containers are no evidence against one of them: something else delays each.
         let are_several = of_one && seen.names_others;
         let (culprit, most) = match are_several {
             true => (Culprit::default(), Confidence::Medium),
@@ -181,7 +181,8 @@ fn collect_lines(results: &mut Results) -> Vec<(Cause, Quote)> {
     releases
 }
 
-/// A release of the kernel that has a fault is evidence only beside a symptom.
+/// Adds the lines that name a kernel release with a known fault. Such a release is evidence only beside a
+/// symptom, or beside other evidence for the same cause.
 fn collect_releases(
     results: &mut Results,
     releases: Vec<(Cause, Quote)>,
@@ -260,8 +261,8 @@ fn collect_listings(results: &mut Results) -> bool {
     is_runc_asleep
 }
 
-/// Adds the evidence of table rows, last that of rows that count only beside other evidence. Also limits
-/// the unexplained problems.
+/// Adds the evidence of table rows; evidence that counts only beside other evidence is added last. Also
+/// limits the number of unexplained problems.
 fn collect_tables(results: &mut Results) {
     let mut evidence = std::mem::take(&mut results.evidence);
     evidence.sort_by_key(|(_, evidence)| evidence.is_beside);
@@ -307,7 +308,8 @@ fn collect_of_all_inputs(
 /// same kind of lock by coincidence.
 const SURE_AFTER_LINKS: usize = 3;
 
-/// A complete chain is stronger evidence than its links.
+/// Puts the chain before the other evidence for the cause in which it ends. If the chain is long or
+/// confirmed, the cause becomes certain.
 fn collect_chain(results: &mut Results, chain: Option<&chain::FoundChain>, groups: &[Group]) {
     let Some(found) = chain else {
         return;

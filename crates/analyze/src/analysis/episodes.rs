@@ -2,10 +2,10 @@
 //!
 //! ```text
 //!   a call that timed out ------\
-//!   a line that shows a cause ---+--> Collector: what repeats is one episode
+//!   a line that shows a cause ---+--> Collector: repeated episodes become one
 //!   not ready, ready, started --/         |
 //!   a task blocked in the kernel -/         |
-//!   conditions, the series, outages ------+--> conclude: those of causes that were found
+//!   conditions, the series, outages ------+--> conclude: without lines of causes that were not found
 //! ```
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -29,12 +29,12 @@ pub(super) const MAX_HOSTS: usize = 16;
 /// The default of `runtimeRequestTimeout`: how long a kubelet waits for a list or a status.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(120);
 
-/// The open NotReady episode of each node, by what its kubelet logs.
+/// The open NotReady episode of each node, according to its kubelet's log.
 #[derive(Debug, Default)]
 pub(super) struct Readiness(BTreeMap<Vec<u8>, Episode>);
 
 impl Readiness {
-    /// Reads a line about a node's readiness, or about a start.
+    /// Reads a line about a node's readiness, or about a start of the kubelet or the runtime.
     pub(super) fn line(
         &mut self,
         node: &[u8],
@@ -76,7 +76,7 @@ impl Readiness {
             .insert(node.to_owned(), episode.written(quote.source()));
     }
 
-    /// The episodes that are still open when the input ends, at this time.
+    /// The episodes that are still open at the end of the input, whose last line has this time.
     pub(super) fn end(self, last: Option<WallTime>) -> impl Iterator<Item = Episode> {
         let open = self.0.into_values();
         open.map(move |episode| episode.seen_until(last))
@@ -129,14 +129,14 @@ pub(super) fn not_ready(seen: &NotReady, file: &str) -> Episode {
     episode.written(quote.source())
 }
 
-/// A line that supports a cause.
+/// The episode of a line that supports a cause.
 pub(super) fn sign(cause: Cause, culprit: Culprit, quote: Quote) -> Option<Episode> {
     let title = cause.about().title.as_str();
     let episode = Episode::at(quote.time?, What::Sign { cause }, title);
     Some(episode.about(culprit).written(quote.source()))
 }
 
-/// Intervals in which a kubelet reported that its PLEG was not healthy.
+/// Adds episodes for the intervals in which a kubelet reported that its PLEG was not healthy.
 pub(super) fn of_series(intervals: &[Interval], quotes: &[Quote], to: &mut Collector) {
     let time = WallTime::from_unix_nanos;
     let first_line = |start| quotes.iter().find(|quote| quote.time == Some(start));

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::line::{after, first_chars, klog, lossy, until};
 
-/// The lines of further kinds are only counted.
+/// How many kinds of errors are kept. Lines of further kinds are only counted.
 const MAX_KINDS: usize = 200;
 /// How many bytes of a message distinguish its kind, if the line does not show a place in the source.
 const KIND_BYTES: usize = 40;
@@ -20,9 +20,9 @@ const MAX_MESSAGE_CHARS: usize = 160;
 pub struct LoggedError {
     /// The message of the first error.
     pub message: String,
-    /// Its file and line.
+    /// The file and line of the first error.
     pub first: String,
-    /// How many lines report it.
+    /// How many lines report errors of this kind.
     pub lines: u64,
 }
 
@@ -30,7 +30,7 @@ pub struct LoggedError {
 #[derive(Debug, Default)]
 pub(super) struct Errors {
     kinds: BTreeMap<Vec<u8>, LoggedError>,
-    /// Lines of further kinds.
+    /// How many lines report errors of further kinds.
     others: u64,
 }
 
@@ -66,7 +66,7 @@ impl Errors {
         }
     }
 
-    /// Counts lines of a kind; `first` makes what is shown of a new kind.
+    /// Counts lines of a kind; `first` makes the entry for a new kind.
     fn add(&mut self, kind: &[u8], lines: u64, first: impl FnOnce() -> LoggedError) {
         if let Some(known) = self.kinds.get_mut(kind) {
             known.lines += lines;

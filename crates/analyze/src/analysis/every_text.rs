@@ -11,11 +11,11 @@ use crate::rules::LineSearch;
 /// The length of the lines, in bytes.
 const LONG: usize = 64 << 10;
 
-/// The same line, this many times shorter.
+/// Each line is compared with its beginning, which is this many times shorter.
 const SHORTER: usize = 4;
 
 /// The work may grow by twice the factor by which the line grows; if it were quadratic, it would
-/// grow by the square of it.
+/// grow by the square of that factor.
 const MAX_GROWTH: u32 = 2 * SHORTER as u32;
 
 /// Shorter times depend on caches more than on the line.

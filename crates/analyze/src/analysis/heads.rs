@@ -1,6 +1,6 @@
 //! The heads of lines that no rule matches. Most lines of a log differ only in digits and in their
-//! message, and no rule matches them. A line whose head is known is counted but not parsed, except
-//! the last of them, because the next line may need its time.
+//! message, and no rule matches them. A line whose head is known is counted but not parsed. Only the
+//! head of the last such line is parsed later, because the next line may need its time.
 
 use crate::kind::Writer;
 
@@ -27,7 +27,7 @@ struct Head {
 }
 
 impl Heads {
-    /// Adds the head of a line that was read. The head alone shows that the line is this writer's.
+    /// Adds the head of a line that was read. The head alone must show that the line is this writer's.
     pub(super) fn add(&mut self, head: &[u8], writer: Writer) {
         if head.len() > MAX_HEAD_BYTES {
             return;
@@ -62,7 +62,7 @@ impl Heads {
 }
 
 impl Head {
-    /// Whether the line begins with this head. If so, the head of this line replaces it.
+    /// Whether the line begins with this head, apart from digits. If so, the line's own head replaces it.
     fn takes(&mut self, line: &[u8]) -> bool {
         let Some(head) = line.get(..self.text.len()) else {
             return false;

@@ -31,7 +31,7 @@ pub(super) struct Line<'a> {
     pub(super) text: &'a [u8],
     /// What its prefixes show, and the rest of the line.
     pub(super) carried: Carried<'a>,
-    /// The rules and other texts that were found in it.
+    /// The rules and other texts that were found in the line.
     pub(super) found: &'a Found,
 }
 
@@ -43,7 +43,7 @@ pub(super) struct Input {
     pub(super) unread: u64,
     /// The number of lines of each kind.
     kinds: [u64; Kind::COUNT],
-    /// How many of these lines have the form of a log. The others were recognised only by their words.
+    /// How many lines of each kind have the form of a log. The others were recognised only by their words.
     formed: [u64; Kind::COUNT],
     pub(super) calendar: Calendar,
     /// A time with a year, read after times without one.
@@ -63,7 +63,7 @@ pub(super) struct Input {
     pub(super) output: OutputReader,
     /// The number and the text of the last line that was not recognised.
     pub(super) unread_line: Option<(u64, Vec<u8>)>,
-    /// The previous line was in klog's format, whose messages may span several lines.
+    /// Whether the previous line was in klog's format, whose messages may span several lines.
     pub(super) in_klog: bool,
     /// When the kubelet last started, by its log.
     pub(super) started: Option<i64>,
@@ -134,7 +134,8 @@ impl Input {
         }
     }
 
-    /// The correction for all times of the series, once the date is known.
+    /// By how many nanoseconds all times of the input are to be shifted, because its year or time zone was
+    /// learnt late.
     fn correction(&self) -> i64 {
         let (Some(late), Some(last)) = (&self.learnt_late, &self.last) else {
             return 0;

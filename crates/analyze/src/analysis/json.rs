@@ -24,7 +24,7 @@ static MESSAGE: LazyLock<Finder> = LazyLock::new(|| Finder::new("\"message\":"))
 const MAX_HEAD: usize = 400;
 const MAX_HEAD_WITH_ERROR: usize = 4096;
 
-/// The maximum length of a number that is a time, with the byte that ends it.
+/// The maximum length of a time that is a number, including the byte that ends it.
 const MAX_NUMBER_BYTES: usize = 24;
 
 impl Input {
@@ -38,7 +38,7 @@ impl Input {
             false => MAX_HEAD,
         };
         let near = &body[..body.len().min(head)];
-        // The position behind the name of a field.
+        // The position after the name of a field.
         let end_of = |name: &Finder| Some(name.find(near)? + name.needle().len());
         // Docker's own field is the first; the journal sorts its fields by name.
         if body.starts_with(b"{\"log\":\"") || found.is(Interest::Carrier) {
@@ -47,7 +47,7 @@ impl Input {
         }
         let (ts, msg) = (end_of(&TS), end_of(&MSG));
         let level = end_of(&LEVEL);
-        // go-kit sorts its fields, and klog writes no level: neither the kubelet's nor a runtime's.
+        // go-kit sorts its fields and writes a level, which klog does not: it is another program.
         let is_of_go_kit = body.starts_with(b"{\"caller\":") && level.is_some();
         let writer = match end_of(&CALLER).or(ts.and(msg)) {
             Some(end) => Some(((!is_of_go_kit).then_some(Writer::Kubelet), end)),
@@ -79,7 +79,8 @@ impl Input {
         true
     }
 
-    /// Reads the line that a line of Docker's log files or of the journal's JSON carries.
+    /// Reads the lines that a line of Docker's log files or of the journal's JSON carries. Returns whether
+    /// the line is of this form.
     fn carrier(&mut self, outer: &Carried, depth: u8) -> bool {
         let Ok(value) = serde_json::from_slice::<Value>(outer.body) else {
             return false;

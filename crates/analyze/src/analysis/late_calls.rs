@@ -1,4 +1,4 @@
-//! Calls that timed out, as rows of a table: which method is late, and which others are not.
+//! Calls that timed out, as rows of a table: which method timed out, and which others did not.
 
 use super::Results;
 use super::calls::{Calls, Method, TimedOut};

@@ -17,16 +17,16 @@ use crate::line::{after, has, klog, lossy};
 use crate::rules::{Counted, FATAL, Failure, Found, Interest, Rules};
 use crate::series::{Intervals, SECOND, Said};
 
-/// How long some failures are usual after the start of a kubelet: it may have to start the API server and
-/// the pods of the network itself.
+/// For how long after the start of a kubelet some failures are usual, in nanoseconds: it may have to start
+/// the API server and the pods of the network itself.
 const USUAL_AFTER_START: i64 = 60 * SECOND;
 
-/// The kind of a line of this writer. Without the form of a log, a command may have printed the line, or
-/// it is the message of an event.
+/// The kind of a line of this writer. A line without a time may have been printed by a command, or be the
+/// message of an event.
 fn kind_of(writer: Option<Writer>, line: &Line<'_>) -> Kind {
     let (carried, body) = (&line.carried, line.text.trim_ascii_start());
     let is_timed = carried.time.is_some();
-    // `docker: ` may be a prefix, too.
+    // `docker: ` may have been taken for a prefix, so the whole line is checked.
     let is_of_command = |writer| !is_timed && is_of_command(writer, body);
     if writer.is_some_and(is_of_command) || is_of_build(carried.body) {
         Kind::ToolOutput
@@ -207,7 +207,7 @@ impl Input {
         self.results.failed(failure, 1, place);
     }
 
-    /// Adds the failure that a line shows, unless it is usual or has to be repeated.
+    /// Adds the failure that a line shows, unless it is usual after a start or counts only if repeated.
     fn failure(&mut self, line: &[u8], time: Option<i64>, found: &Found) {
         if found.is(Interest::Ready) || found.is(Interest::Registered) {
             self.repeated.end_lasting();
@@ -226,7 +226,7 @@ impl Input {
     fn series(&mut self, line: &Line<'_>, inner: Option<&[u8]>, time: Option<i64>) -> bool {
         let Line { carried, found, .. } = line;
         let (before, calendar) = (self.before, self.calendar);
-        // How long the log had no line before this one.
+        // How long before this line the log had no other line.
         let silence = || Some((time? - calendar.resolve(&before?)?).max(0));
         let is_kubelet =
             carried.ident.is_empty() || Writer::of_ident(carried.ident) == Some(Writer::Kubelet);
@@ -273,7 +273,8 @@ impl Input {
         }
     }
 
-    /// Notes by how much the journal's time is later than the line's own: then the journal was starved, too.
+    /// Records the largest delay of the journal's time after the line's own. It shows that the journal was
+    /// starved, too.
     fn lateness(&mut self, carried: &Carried, inner: Option<&[u8]>, quote: impl Fn() -> Quote) {
         let (Some(carrier), Some(own), Some(_)) = (carried.time, self.last, inner) else {
             return;
@@ -293,7 +294,7 @@ impl Input {
     }
 }
 
-/// The writer's process id, by its carrier or by klog; 0 if neither shows it.
+/// The writer's process id, from the carrier or from klog; 0 if neither shows it.
 fn pid(carried: &Carried, inner: Option<&[u8]>) -> u32 {
     let of_carrier = lossy(carried.pid).parse().ok();
     let of_klog = || Some(klog::parse(inner?)?.pid);

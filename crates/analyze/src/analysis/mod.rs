@@ -72,41 +72,41 @@ use wrapped_lines::WrappedLines;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct InputReport {
-    /// Its path, as given.
+    /// The path of the input, as given.
     pub path: String,
-    /// Its kind.
+    /// The kind of the input.
     pub kind: Kind,
-    /// How many lines it has.
+    /// How many lines the input has.
     pub lines: u64,
-    /// How many of them could not be read.
+    /// How many lines could not be read.
     pub unread_lines: u64,
-    /// The time of its first line that has one.
+    /// The time of the first line that has one.
     #[serde(skip)]
     pub read_from: Option<WallTime>,
-    /// The time of its last line that has one.
+    /// The time of the last line that has one.
     #[serde(skip)]
     pub read_until: Option<WallTime>,
-    /// Its times have no date: each is taken for the last one before the file was modified.
+    /// Whether the times have no date: each is taken for the last one before the file was modified.
     #[serde(skip)]
     pub lacks_dates: bool,
-    /// Its times have no year, and no line of it has one: that in which the file was modified is
-    /// assumed.
+    /// Whether the times have no year, and no other line shows it: the year in which the file was modified
+    /// is assumed.
     #[serde(skip)]
     pub lacks_year: bool,
-    /// Why it could not be read to its end.
+    /// Why the input could not be read to its end.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
 }
 
-/// What was read but exceeded the limits of what is kept.
+/// How much was read but not kept, because it exceeded the limits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Dropped {
-    /// Stacks of the kernel.
+    /// The number of kernel stacks.
     pub kernel_stacks: u64,
-    /// Rows of listings.
+    /// The number of rows of process listings.
     pub processes: u64,
-    /// Episodes.
+    /// The number of episodes.
     #[serde(skip)]
     pub episodes: u64,
 }
@@ -123,7 +123,7 @@ impl Dropped {
 pub struct Analysis {
     /// A summary in one sentence.
     pub summary: String,
-    /// Each input.
+    /// What was read of each input.
     pub inputs: Vec<InputReport>,
     /// What the kubelet's series shows; null without a kubelet's log.
     pub pleg: Option<PlegReading>,
@@ -144,13 +144,13 @@ pub struct Analysis {
     /// node contain some, too.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub errors: Vec<LoggedError>,
-    /// How many lines report errors of further kinds.
+    /// How many lines report errors of kinds beyond the limit.
     #[serde(skip_serializing_if = "crate::is_zero")]
     pub other_errors: u64,
-    /// What exceeded the limits.
+    /// How much was not kept, because it exceeded the limits.
     #[serde(skip_serializing_if = "Dropped::is_nothing")]
     pub dropped: Dropped,
-    /// What happened from when to when, for a timeline, in order of time.
+    /// The episodes, for a timeline, in order of time.
     #[serde(skip)]
     pub episodes: Vec<Episode>,
 }
@@ -169,7 +169,7 @@ impl Analysis {
         self.has_problem() && self.findings.is_empty()
     }
 
-    /// Whether something was recognised, and nothing of it shows a problem or an error.
+    /// Whether something was recognised, and neither a problem nor an error was found.
     pub fn is_clean(&self) -> bool {
         !self.has_problem() && self.errors.is_empty() && self.is_recognised()
     }
@@ -180,7 +180,7 @@ impl Analysis {
         inputs.any(|input| input.unread_lines < input.lines)
     }
 
-    /// The first finding.
+    /// The first finding that is a problem; if there is none, the first one that is only suspected.
     pub fn leading(&self) -> Option<&Finding> {
         let mut findings = self.findings.iter();
         let problem = findings.find(|finding| finding.verdict == Verdict::Problem);
@@ -188,7 +188,7 @@ impl Analysis {
     }
 }
 
-/// Analyzes inputs, line by line, or after several were read in parallel.
+/// Analyzes inputs that are passed in line by line, or that were read before, possibly in parallel.
 #[derive(Debug, Default)]
 pub struct Analyzer {
     results: Results,
@@ -215,7 +215,7 @@ impl Reading {
         }
     }
 
-    /// Adds its next line; `cut` is set if the line was longer and the rest is missing.
+    /// Adds the next line of the input; `cut` is set if the line was longer and the rest is missing.
     pub fn line(&mut self, line: &[u8], cut: bool) {
         let mut each = |line: &[u8], of| self.input.lines(line, of, false);
         if cut {
@@ -235,7 +235,7 @@ impl Reading {
 }
 
 impl Read {
-    /// Adds an input that could not be read at all.
+    /// The result of reading an input that could not be read at all.
     pub fn nothing(path: &str, error: String) -> Self {
         let mut results = Results::default();
         results.inputs.push(InputReport {
@@ -264,7 +264,7 @@ impl Analyzer {
         self.reading = Some(Reading::begin(path, latest));
     }
 
-    /// Adds its next line; `cut` is set if the line was longer and the rest is missing.
+    /// Adds the next line of the input; `cut` is set if the line was longer and the rest is missing.
     pub fn line(&mut self, line: &[u8], cut: bool) {
         if let Some(reading) = &mut self.reading {
             reading.line(line, cut);
@@ -278,7 +278,7 @@ impl Analyzer {
         }
     }
 
-    /// The result.
+    /// Ends the last input, and returns the result of the analysis.
     pub fn finish(mut self) -> Analysis {
         self.end(None);
         conclude::conclude(self.results)

@@ -32,7 +32,7 @@ pub fn id(line: &[u8]) -> Option<String> {
     None
 }
 
-/// The pod, in any of the known forms.
+/// The pod that a line names, in any of the known forms.
 pub fn pod(line: &[u8]) -> Option<PodName> {
     let mut pod = any_pod(line)?;
     for name in [&mut pod.uid, &mut pod.namespace, &mut pod.name] {
@@ -88,7 +88,7 @@ fn any_pod(line: &[u8]) -> Option<PodName> {
     slashed(text(until(behind, b": ")).trim_end_matches(':'))
 }
 
-/// `Killed process 1234 (containerd)`, `task dockerd:1810 `.
+/// The process in `Killed process 1234 (containerd)`, and the unit if the line names the kubelet's.
 fn process(line: &[u8]) -> Culprit {
     let mut culprit = Culprit::default();
     if let Some(behind) = after(line, "Killed process ").or_else(|| after(line, "Kill process ")) {

@@ -16,7 +16,7 @@ use crate::words::count;
 /// The outages of the runtime in one input.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Outages {
-    /// The number of errors.
+    /// How many lines report that the runtime cannot be reached.
     lines: u64,
     /// Each outage with a time, the oldest first.
     periods: Vec<Period>,
@@ -61,7 +61,7 @@ impl Outages {
         }
     }
 
-    /// How long the longest outage lasted at least.
+    /// How many seconds the longest outage lasted at least.
     fn seconds(&self) -> Option<i64> {
         let periods = self.periods.iter();
         periods.map(|it| (it.last - it.first) / SECOND).max()
@@ -74,28 +74,28 @@ pub(super) struct OutageReader {
     found: Outages,
     /// The times of the first and the last line in which a client waits for a starting runtime.
     waits: Option<(i64, i64)>,
-    /// How many such lines had no time.
+    /// How many lines about such a wait had no time.
     untimed_waits: u64,
     lines_since_error: u64,
 }
 
 const MAX_QUOTES: usize = 3;
-/// Later outages count as part of the last of this number.
+/// How many outages are distinguished. Later ones count as part of the last one.
 const MAX_PERIODS: usize = 64;
-/// After this time without an error, or this many lines if they have no time, the runtime is back.
+/// After this time without an error, the runtime is back.
 const SILENCE: i64 = 30 * SECOND;
 const OTHER_LINES: u64 = 20;
 
-/// What K3s and RKE2 log while they wait for the runtime that they have started, and up to how long that is
-/// usual.
+/// What K3s and RKE2 log while they wait for the runtime that they have started, and the duration up to
+/// which such a wait is usual.
 const STARTUP_WAITS: [(&str, i64); 2] = [
     ("Waiting for cri connection: ", 30 * SECOND),
     ("Waiting for containerd startup: ", 2 * SECOND),
 ];
-/// How many of these lines a usual start logs. If they have no time, each further one is an error.
+/// How many lines about such a wait a usual start logs. If they have no time, each further one is an error.
 const USUAL_UNTIMED_WAITS: u64 = 2;
-/// Lines with a longer time between them are of different starts: in one start there is a line every twenty
-/// seconds.
+/// Lines about a wait that are at least this far apart belong to different starts: during one start there
+/// is a line every twenty seconds.
 const ANOTHER_START: i64 = 60 * SECOND;
 
 /// Whether a line about a failed connection is about the runtime.
@@ -167,8 +167,8 @@ impl OutageReader {
         }
     }
 
-    /// Notes that a client waits for a starting runtime. Returns how long it has waited at this start, in
-    /// nanoseconds.
+    /// Records that a client waits for a starting runtime. Returns how long the client has been waiting at
+    /// this start, in nanoseconds.
     fn record_wait(&mut self, time: i64) -> i64 {
         let is_same = |(_, last): &(i64, i64)| time.saturating_sub(*last) < ANOTHER_START;
         let first = self.waits.filter(is_same).map_or(time, |(first, _)| first);

@@ -6,16 +6,16 @@ use std::fmt;
 use pleg_text::WallTime;
 use serde::Serialize;
 
-/// A relevant line.
+/// A line that is quoted as evidence.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Quote {
-    /// When it was written, if the line contains the time.
+    /// When the line was written, if that is known.
     pub time: Option<WallTime>,
-    /// The input.
+    /// The input that contains the line.
     pub file: String,
-    /// Its number, from 1.
+    /// The number of the line, from 1.
     pub line: u64,
-    /// Its text, without credentials, cut if it is long.
+    /// The text of the line, without credentials, cut if it is long.
     pub text: String,
 }
 

@@ -1,5 +1,5 @@
-//! Failures and rules of which not every line counts: some last until another line shows that they are over,
-//! others are counted per container.
+//! Failures and rules for which not every line counts: some last until another line shows that they are
+//! over, others are counted for each container.
 
 use std::collections::BTreeMap;
 
@@ -9,16 +9,16 @@ use crate::rules::{Counted, Failure};
 use crate::series::SECOND;
 
 const MAX_CONTAINERS: usize = 500;
-/// A failure is over after this time without a line, or after this many other lines if they have no time.
+/// A failure is over after this time without a line that shows it.
 const SILENCE: i64 = 60 * SECOND;
 const OTHER_LINES: u64 = 40;
 
-/// The failures and rules of this kind in one input.
+/// The failures and rules in one input for which not every line counts.
 #[derive(Debug, Default)]
 pub(super) struct Repeated {
     lasting: BTreeMap<&'static str, Lasting<Counter>>,
     of_rules: BTreeMap<usize, Lasting<Hits>>,
-    /// Lines, by what failed and the container.
+    /// Failures that are counted per container, by what failed and the container.
     per_container: BTreeMap<(&'static str, String), Counter>,
 }
 
@@ -39,13 +39,14 @@ struct Lasting<T> {
 }
 
 impl<T> Lasting<T> {
-    /// Notes another line, and returns what counts it.
+    /// Records another line, and returns its counter.
     fn line(&mut self, number: u64, time: Option<i64>) -> &mut T {
         self.last = (number, time.or(self.last.1));
         &mut self.counter
     }
 
-    /// Whether it still lasts at the end of the input.
+    /// Whether the failure or rule still lasts at the end of an input of this many lines, which ends at
+    /// this time.
     fn lasts(&self, lines: u64, time: Option<i64>) -> bool {
         let (number, last) = self.last;
         match last.zip(time) {
@@ -56,7 +57,7 @@ impl<T> Lasting<T> {
 }
 
 impl Repeated {
-    /// What counts a line of a rule that counts until it is over.
+    /// The counter for a line of a rule that counts only while it lasts.
     pub(super) fn of_rule(&mut self, rule: usize, number: u64, time: Option<i64>) -> &mut Hits {
         self.of_rules.entry(rule).or_default().line(number, time)
     }
@@ -95,14 +96,14 @@ impl Repeated {
         true
     }
 
-    /// Forgets what lasts: the node is ready, or registered with the API server.
+    /// Forgets all lasting failures and rules, because the node is ready or registered with the API server.
     pub(super) fn end_lasting(&mut self) {
         self.lasting.clear();
         self.of_rules.clear();
     }
 
-    /// Ends an input of this many lines, of which the last one has this time. Returns the rules and the
-    /// failures that count.
+    /// Ends an input of this many lines, whose last line has this time. Returns the rules and the failures
+    /// that count.
     pub(super) fn end(self, lines: u64, time: Option<i64>) -> (Vec<(usize, Hits)>, Vec<Counter>) {
         let rules = self.of_rules.into_iter();
         let rules = rules.filter(|(_, lasting)| lasting.lasts(lines, time));

@@ -1,4 +1,4 @@
-//! What was read: of one input while it is read, and of all inputs together afterwards.
+//! What was read of one input, and later of all inputs together.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -19,7 +19,7 @@ use crate::rules::{Failure, Rules, Shown};
 use crate::series::{Around, Interval, SECOND};
 use crate::table::TableRow;
 
-/// Further ones are counted but not kept.
+/// How many kernel stacks are kept. Further ones are only counted.
 pub(super) const MAX_KERNEL_STACKS: usize = 1000;
 const MAX_ROWS: usize = 10_000;
 const MAX_INTERVALS: usize = 10_000;
@@ -41,18 +41,19 @@ pub(super) struct Results {
     pub(super) timeline: Vec<Quote>,
     pub(super) dropped: Dropped,
     pub(super) episodes: Episodes,
-    /// What commands printed, by input.
+    /// The evidence that table rows show, each with its input.
     pub(super) evidence: Vec<(String, Evidence)>,
     /// Problems without a known cause.
     pub(super) troubles: Vec<String>,
     /// What failed for an unknown reason.
     pub(super) failures: Vec<Failed>,
     pub(super) errors: Errors,
-    /// When the runtime could not be reached.
+    /// The outages of the runtime in each input.
     pub(super) outages: Vec<Outages>,
-    /// The longest time by which a line's carrier was later than the line, and that line.
+    /// The largest delay of a carrier's time after the time of the line that it carries, in nanoseconds,
+    /// and that line.
     pub(super) lateness: Option<(i64, Quote)>,
-    /// The versions of runc that were found. With more than one, it is not known which of them runs.
+    /// The versions of runc that were found. If there is more than one, it is not known which of them runs.
     runc_versions: BTreeSet<String>,
 }
 
@@ -67,21 +68,21 @@ pub(super) struct Failed {
 #[derive(Debug, Default)]
 pub(super) struct Hits {
     pub(super) lines: u64,
-    /// The times of the first and the last line, in nanoseconds, where they have one.
+    /// The earliest and the latest time of the lines, in nanoseconds.
     times: Option<(i64, i64)>,
     pub(super) quotes: Vec<Quote>,
     pub(super) culprit: Culprit,
-    /// The headline that its first line gives.
+    /// The headline from the first line that yields one.
     pub(super) headline: Option<String>,
-    /// Whether its lines name others than the culprit.
+    /// Whether some lines name a different culprit.
     pub(super) names_others: bool,
 }
 
-/// A timeline with more lines is not readable.
+/// The maximum number of lines in a timeline: a longer one is not readable.
 const MAX_TIMELINE_LINES: usize = 200;
 
 impl Results {
-    /// Adds the results of another input, which follows these.
+    /// Adds the results of the next input.
     pub(super) fn absorb(&mut self, other: Self) {
         let first = self.inputs.len();
         self.inputs.extend(other.inputs);
@@ -186,7 +187,7 @@ impl Hits {
         self.times = Some((known.0.min(first), known.1.max(last)));
     }
 
-    /// The average time between its lines, by the times that are known.
+    /// The average time between the lines, from the times that are known.
     pub(super) fn apart_seconds(&self) -> Option<i64> {
         let (first, last) = self.times?;
         let gaps = i64::try_from(self.lines).ok()?.checked_sub(1)?;
@@ -210,7 +211,7 @@ impl Hits {
     }
 }
 
-/// Appends as many as there is room for; returns the number of the others.
+/// Appends as many items as there is room for; returns the number of items that were left out.
 fn take<T>(known: &mut Vec<T>, more: Vec<T>, most: usize) -> u64 {
     let room = most.saturating_sub(known.len());
     let left = more.len().saturating_sub(room);

@@ -16,10 +16,10 @@ use crate::line::{after, bare, klog, lossy, until};
 use crate::output;
 use crate::rules::{Found, Interest, LineSearch, Rules};
 
-/// How deeply logs may be nested in others.
+/// How deeply logs may be nested in other logs.
 const MAX_DEPTH: u8 = 2;
 
-/// The maximum length of a line that a terminal has wrapped.
+/// The maximum length of a line that is taken for a part of a wrapped line.
 const MAX_WRAPPED: usize = 200;
 
 impl Input {
@@ -36,14 +36,14 @@ impl Input {
         if !cut && self.stacks.seen_header() && self.line_of_dump(raw) {
             return;
         }
-        // One search for both: nearly all lines have neither.
+        // One search for both bytes: nearly all lines have neither.
         let odd = memchr::memchr2(ESCAPE, NO_BREAK[0], raw);
         let plain = match odd.and_then(|at| memchr::memchr(ESCAPE, &raw[at..])) {
             Some(_) => Cow::Owned(without_colours(raw)),
             None => Cow::Borrowed(raw),
         };
         let line = self.pasted.clean(bare(&plain), odd.is_some());
-        // A crash left only NUL bytes.
+        // A crash may leave a line of NUL bytes only.
         if line.is_empty() && raw.contains(&0) {
             self.unread += 1;
             return;
@@ -102,7 +102,7 @@ impl Input {
         }
     }
 
-    /// Reads a line, at this depth of nested logs, that `outer` carries.
+    /// Reads a line at this depth of nested logs; `outer` is the line that carries it, if any.
     pub(super) fn layer(&mut self, line: &[u8], found: &Found, outer: Option<&Carried>, depth: u8) {
         let mut carried = split(line);
         carried.body = carried.body.trim_ascii_start();
@@ -266,7 +266,7 @@ impl Input {
     }
 }
 
-/// `1.1.12` in `runc version 1.1.12`, which `docker info` writes with a colon.
+/// The version in `runc version 1.1.12`; `docker info` adds a colon after `version`.
 fn runc_version(line: &[u8]) -> String {
     let behind = after(line, "runc version").unwrap_or_default();
     let behind = behind.strip_prefix(b":").unwrap_or(behind);

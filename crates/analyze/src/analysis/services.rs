@@ -1,4 +1,4 @@
-//! The health of the services of Talos, whose init logs it. The last line about a service counts.
+//! The health of the services of Talos, as its init logs it. The last line about a service counts.
 
 use std::collections::BTreeMap;
 
@@ -11,9 +11,9 @@ use crate::table::TableRow;
 pub(super) struct Services {
     /// The failing services, each with the line and the time of its first failure.
     failing: BTreeMap<String, (u64, Option<i64>)>,
-    /// The services that are healthy again.
+    /// A row for each service that is healthy again.
     recovered: Vec<TableRow>,
-    /// The time of day in the last line that has nothing else, in seconds.
+    /// The time of day, in seconds, in the last line that contains only a date and a time.
     clock: Option<i64>,
 }
 
@@ -22,12 +22,12 @@ const MAX_SERVICES: usize = 32;
 const DAY_SECONDS: i64 = 86_400;
 
 const FAILS: [&str; 2] = ["Health check failed", "going to restart forever"];
-/// After a start, checks fail until the service is up.
+/// What ends a failure. A start does, too: after it, checks fail until the service is up.
 const HEALTHY: [&str; 3] = ["Health check successful", "Started task", "Finished"];
 
 impl Services {
-    /// Reads `05/07/2025 04:29:46`, which some viewers write in front of each line. Returns whether the line
-    /// is such a time.
+    /// Reads `05/07/2025 04:29:46`, a line of its own that some viewers write before each log line. Returns
+    /// whether the line is of this form.
     pub(super) fn clock(&mut self, line: &[u8]) -> bool {
         let (date, time) = line.split_at(line.len().min(10));
         let is_date = date.len() == 10 && date[2] == b'/' && date[5] == b'/';
@@ -42,7 +42,7 @@ impl Services {
         is_date
     }
 
-    /// Reads `[talos] service[cri](Running): Health check successful`, of this time.
+    /// Reads a line such as `[talos] service[cri](Running): Health check successful`, which has this time.
     pub(super) fn line(&mut self, line: &[u8], number: u64, time: Option<i64>) {
         let Some(rest) = after(line, "[talos] service[") else {
             return;

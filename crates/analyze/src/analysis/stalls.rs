@@ -1,8 +1,8 @@
-//! Waits and stalls that the kernel reports. Those that were over within seconds are usual.
+//! Waits and stalls that the kernel reports. It is usual that some are over within seconds.
 //!
 //! ```text
-//!   nfs: server S not responding, still trying   …   nfs: server S OK     over, if that was soon
-//!   unregister_netdevice: waiting for D          …   (silence)            over, if it was said once
+//!   nfs: server S not responding, still trying   …   nfs: server S OK     over, if within seconds
+//!   unregister_netdevice: waiting for D          …   (silence)            over, if reported only once
 //!   rcu: self-detected stall on CPU              …   (t=36894712 jiffies  the host paused the machine
 //! ```
 
@@ -12,9 +12,9 @@ use super::results::Hits;
 use crate::line::rcu::{begins_stall, shows_pause};
 use crate::line::{after, has, text, until};
 
-/// A wait that lasts longer counts even if it is over.
+/// A wait for a server that lasts at least this long counts even if it is over.
 const SHORT_SECONDS: f64 = 30.0;
-/// A wait for a device is over after this time: the kernel reports it every ten seconds.
+/// A wait for a device is over after this time without a line: the kernel reports it every ten seconds.
 const SILENCE_SECONDS: f64 = 20.0;
 /// How many waits are distinguished.
 const MAX_STALLS: usize = 256;
@@ -26,7 +26,7 @@ const DEVICE: &str = "unregister_netdevice: waiting for ";
 #[derive(Debug, Default)]
 pub(super) struct Stalls {
     stalls: BTreeMap<(usize, String), Stall>,
-    /// Stalls of RCU, by their rule. A later line shows how long the last one was.
+    /// The RCU stalls before the last one, by their rules.
     of_rcu: BTreeMap<usize, Hits>,
     last_of_rcu: Option<(usize, Hits)>,
     /// The time of the last line that has one, in seconds since any fixed moment.
@@ -43,8 +43,8 @@ struct Stall {
 }
 
 impl Stalls {
-    /// Where to count a line of this rule, or `None` if it is no such line. `time` is the time of the
-    /// line in nanoseconds, if it has one.
+    /// The wait or stall to which this line of a rule belongs; `None` if the line is not about one. `time`
+    /// is the time of the line in nanoseconds, if it has one.
     pub(super) fn of(&mut self, rule: usize, line: &[u8], time: Option<i64>) -> Option<&mut Hits> {
         if begins_stall(line) {
             self.keep_last_of_rcu();
@@ -72,7 +72,8 @@ impl Stalls {
         Some(&mut stall.seen)
     }
 
-    /// Reads another line, which may show that a server answers.
+    /// Reads a line of the kernel, which may show that a server answers again, or that the last RCU stall
+    /// was a pause of the whole machine.
     pub(super) fn line(&mut self, line: &[u8], time: impl FnOnce() -> Option<i64>) {
         self.last_of_rcu.take_if(|_| shows_pause(line));
         if self.stalls.is_empty() {
@@ -119,7 +120,7 @@ impl Stalls {
     }
 }
 
-/// The time of a line: its own, or that since the kernel was started, `[81211.121]`.
+/// The time of a line in seconds: `time`, or else the time since the kernel was started, `[81211.121]`.
 fn seconds(line: &[u8], time: Option<i64>) -> Option<f64> {
     if let Some(nanos) = time {
         return Some(nanos as f64 / 1e9);

@@ -13,7 +13,8 @@ use crate::line::{lossy, quoted};
 use crate::output;
 
 impl Input {
-    /// Most lines within a dump belong to it, and need no search for anything else.
+    /// Reads a line within a goroutine dump; returns whether the line belongs to the dump. Most lines do,
+    /// and are not searched for anything else.
     pub(super) fn line_of_dump(&mut self, line: &[u8]) -> bool {
         if self.stacks.frame(line) {
             self.read_as(Kind::GoroutineDump);
@@ -41,7 +42,7 @@ impl Input {
         is_header
     }
 
-    /// Reads the kernel's report of a blocked task after any prefix. Returns whether the line has one.
+    /// Reads the kernel's report of a blocked task, after any prefix. Returns whether it contains one.
     pub(super) fn blocked_task(&mut self, text: &str) -> bool {
         let at = memchr::memmem::find(text.as_bytes(), b"INFO: task ");
         let Some(at) = at.filter(|_| text.contains(" blocked for more than ")) else {
@@ -51,7 +52,7 @@ impl Input {
         true
     }
 
-    /// Reads a line that a command printed, or its prompt.
+    /// Reads a line that a command printed, or the command's prompt. Returns false if the line is neither.
     pub(super) fn output_line(&mut self, line: &Line<'_>) -> bool {
         let carried = &line.carried;
         let is_logged = carried.time.is_some() && !carried.ident.is_empty();
@@ -87,7 +88,7 @@ impl Input {
         true
     }
 
-    /// Reads a line of a dump, a profile, a kernel stack, a listing or metrics.
+    /// Reads a line of a dump, a profile, a kernel stack, a listing or metrics. Returns whether it is one.
     pub(super) fn structured(&mut self, carried: &Carried) -> bool {
         let text = lossy(carried.body);
         let text = text.trim_end();
@@ -162,7 +163,7 @@ impl Input {
             false => carried.body,
         };
         let body = without_caller(body);
-        // Most lines of a kernel's log are no stack; the forms of one are cheap to recognise.
+        // Most lines of a kernel's log belong to no stack; those that do are cheap to recognise.
         let text = lossy(body);
         self.kernel.log_line(&text, self.lines);
         self.output.kernel_line(&text);
@@ -198,7 +199,7 @@ impl Input {
     }
 }
 
-/// Whether a dump begins here, or a line that precedes a dump.
+/// Whether this line begins a dump, or precedes one.
 pub(super) fn begins_dump(body: &[u8]) -> bool {
     let begins = facts().begins("dumps", body);
     let profile = body.starts_with(b"goroutine profile: total");

@@ -8,23 +8,23 @@
 //! ```
 //!
 //! The beginning of the input shows whether there is such a width. Only lines that begin like a log line are
-//! joined with the next ones, because the rows of tables are cut at the width.
+//! joined with the next ones, because rows of tables are cut at the width and not wrapped.
 
 use std::collections::BTreeSet;
 
 use crate::line::pasted::begins_log_line;
 
-/// How many bytes of the input, at most, show the width.
+/// The width is determined from at most this many bytes at the beginning of the input.
 const LOOKED_AT: usize = 64 << 10;
 /// The widths that a terminal may have.
 const WIDTHS: std::ops::RangeInclusive<usize> = 60..=320;
-/// A single line may have the length of the longest one by chance.
+/// How many different lines must have been wrapped: a single one may have the maximum length by chance.
 const MIN_WRAPPED: usize = 2;
 /// This many wrapped lines outweigh one line of the same length that is complete.
 const WRAPPED_FOR_ONE: usize = 4;
 /// The maximum length of a joined line.
 const MAX_JOINED: usize = 16 << 10;
-/// How many lines of the input, at most, show the width.
+/// The width is determined from at most this many lines at the beginning of the input.
 const LINES_LOOKED_AT: usize = 2000;
 
 /// The lines of one input, as they were before they were wrapped.
@@ -34,19 +34,19 @@ pub(super) enum WrappedLines {
     Looking { held: Vec<Vec<u8>>, bytes: usize },
     /// No line was wrapped.
     Plain,
-    /// Lines were wrapped at this width; the last one may go on.
+    /// Lines were wrapped at this width; `pending` may continue in the next line.
     Wrapped {
         width: usize,
         pending: Option<Joined>,
     },
 }
 
-/// A line, and how many it was wrapped into.
+/// A joined line, and the number of lines into which it was wrapped.
 #[derive(Debug, Default)]
 pub(super) struct Joined {
     pub(super) line: Vec<u8>,
     pub(super) of: u64,
-    /// Its last part is as long as the terminal is wide.
+    /// Whether the line may continue: its last part is as long as the terminal is wide.
     is_full: bool,
 }
 
@@ -71,7 +71,7 @@ impl Default for WrappedLines {
 }
 
 impl WrappedLines {
-    /// Takes the next line, and passes on each complete line.
+    /// Takes the next line, and passes each complete line to `each`.
     pub(super) fn line(&mut self, line: &[u8], each: &mut impl FnMut(&[u8], u64)) {
         match self {
             Self::Plain => each(line, 1),
@@ -151,7 +151,7 @@ fn width(lines: &[Vec<u8>]) -> Option<usize> {
         }
         let goes_on = lines.get(at + 1).is_some_and(|next| may_be_rest(next));
         match is_part && goes_on {
-            // A message that is repeated is as long each time.
+            // Repetitions of a message all have the same length.
             true => drop(wrapped.insert(without_digits(line))),
             false => whole += 1,
         }

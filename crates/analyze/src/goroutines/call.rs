@@ -3,23 +3,23 @@
 /// A function, and its first argument if that is an address whose digits are certain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Call<'a> {
-    /// With its import path.
+    /// The name of the function, with its import path.
     pub function: &'a str,
-    /// For a method, this is the receiver.
+    /// The first argument, which is the receiver if the function is a method.
     pub first: Option<u64>,
 }
 
-/// The calls of a stack, from the innermost outwards. A dump has hundreds of thousands, so the names of
-/// one stack are one text.
+/// The calls of a stack, from the innermost outwards. A dump has hundreds of thousands of calls, so the
+/// names of one stack share one string.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Calls {
     names: String,
-    /// Where each name ends, and its first argument.
+    /// For each call, where its name ends in `names`, and its first argument.
     ends: Vec<(usize, Option<u64>)>,
 }
 
 impl Calls {
-    /// Without calls, but with room for those of most stacks.
+    /// An empty list, with room for the calls of most stacks.
     pub(super) fn with_room() -> Self {
         Self {
             names: String::with_capacity(1024),
@@ -27,7 +27,7 @@ impl Calls {
         }
     }
 
-    /// Adds a call, unless there are more than Go prints.
+    /// Adds a call, unless there are already more than Go prints.
     pub(super) fn push(&mut self, call: Call<'_>) {
         if self.ends.len() < MAX_CALLS {
             self.names.push_str(call.function);
@@ -35,17 +35,17 @@ impl Calls {
         }
     }
 
-    /// How many there are.
+    /// The number of calls.
     pub fn len(&self) -> usize {
         self.ends.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no calls.
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
 
-    /// The call of this number, from 0.
+    /// The call at this index.
     pub fn get(&self, at: usize) -> Option<Call<'_>> {
         let (end, first) = *self.ends.get(at)?;
         let begin = at.checked_sub(1).map_or(0, |before| self.ends[before].0);
@@ -53,7 +53,7 @@ impl Calls {
         Some(Call { function, first })
     }
 
-    /// All of them.
+    /// All calls.
     pub fn iter(&self) -> impl DoubleEndedIterator<Item = Call<'_>> + Clone {
         (0..self.ends.len()).filter_map(|at| self.get(at))
     }
@@ -70,7 +70,7 @@ impl Calls {
     }
 }
 
-/// Longer names are cut.
+/// The maximum length of a function's name. A longer one is cut.
 const MAX_NAME_BYTES: usize = 400;
 
 /// Go prints at most a hundred frames.
@@ -175,7 +175,7 @@ fn is_function(name: &str) -> bool {
     known
         && matches!(bytes.first(), Some(b'a'..=b'z' | b'A'..=b'Z' | b'_'))
         && is_plain(name)
-        // An address is no name.
+        // A URL is no function name.
         && !(bytes.contains(&b':') && name.contains("://"))
 }
 
@@ -186,7 +186,7 @@ fn is_plain(name: &str) -> bool {
     name.bytes().fold(true, |all, byte| all & is_of_names(byte)) || name.chars().all(plain)
 }
 
-/// Whether function names have this ASCII byte.
+/// Whether this ASCII byte may occur in a function name.
 fn is_of_names(byte: u8) -> bool {
     // A table is several times as fast as the ranges, and every frame of a dump has a name.
     const OF_NAMES: [bool; 256] = {
@@ -205,7 +205,7 @@ fn is_of_names(byte: u8) -> bool {
     OF_NAMES[usize::from(byte)]
 }
 
-/// What the runtime prints for an argument.
+/// Whether the word is of a form that Go prints for an argument.
 fn is_argument(word: &str) -> bool {
     let word = word.strip_suffix('?').unwrap_or(word);
     let hex = word.strip_prefix("0x");
@@ -251,8 +251,8 @@ pub(super) fn package(function: &str) -> &str {
     &function[..dot]
 }
 
-/// Whether it is a function of Go's standard library or similar, which shows how a goroutine waits
-/// rather than for what.
+/// Whether the function belongs to Go's standard library or a similar one. Such a function shows how a
+/// goroutine waits, but not for what.
 pub(super) fn is_library(function: &str) -> bool {
     let package = package(function);
     let first = package.split('/').next().unwrap_or_default();

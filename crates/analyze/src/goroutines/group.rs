@@ -14,7 +14,7 @@ use super::{Program, ShownGroup, Stack, Wait, idle};
 pub struct Place {
     /// The input.
     pub file: String,
-    /// The line of its header.
+    /// The line in which the stack begins.
     pub line: u64,
 }
 
@@ -25,27 +25,27 @@ pub struct Group {
     pub count: u64,
     /// The goroutine that has waited longest; the lowest number among equals.
     pub oldest: Stack,
-    /// The shortest wait.
+    /// The shortest wait, in minutes.
     pub min_minutes: Option<u64>,
-    /// The longest wait.
+    /// The longest wait, in minutes.
     pub max_minutes: Option<u64>,
     /// Addresses of locks, and the number of goroutines that wait for each.
     pub locks: BTreeMap<u64, u64>,
     lock_calls: LockCalls,
-    /// What they wait for.
+    /// What the goroutines wait for.
     pub wait: Wait,
-    /// Whether they wait as in a healthy process.
+    /// Whether the goroutines wait as in a healthy process.
     pub idle: bool,
-    /// The program that they belong to.
+    /// The program that the goroutines belong to.
     pub program: Option<Program>,
-    /// Where the first was seen.
+    /// Where the first goroutine was seen.
     pub place: Place,
 }
 
 /// All groups, up to a limit.
 #[derive(Debug, Default)]
 pub struct Groups {
-    /// Groups by a hash of what all their stacks have in common.
+    /// The indices of groups, by a hash of what all stacks of a group have in common.
     index: HashMap<u64, Vec<usize>, RandomState>,
     hashes: RandomState,
     groups: Vec<Group>,
@@ -120,7 +120,7 @@ impl Groups {
         self.total = self.total.saturating_add(count);
     }
 
-    /// The groups, the largest first.
+    /// The groups, the largest first, the number of all goroutines, and how many of these were dropped.
     pub fn sorted(mut self) -> (Vec<Group>, u64, u64) {
         self.groups.sort_by_key(|group| {
             (
@@ -186,7 +186,7 @@ impl Group {
         self.count(other.count, other.oldest);
     }
 
-    /// Adds this many goroutines, of which this one has waited longest.
+    /// Adds this many goroutines; `oldest` is the one that has waited longest.
     fn count(&mut self, more: u64, oldest: Stack) {
         self.count = self.count.saturating_add(more);
         if age(&oldest) > age(&self.oldest) {
@@ -208,14 +208,14 @@ impl Group {
         self.max_minutes = Some(self.max_minutes.unwrap_or(0).max(most));
     }
 
-    /// The function that shows the purpose: the first outside of Go's standard library.
+    /// The function that shows the purpose: the innermost one outside Go's standard library.
     pub fn function(&self) -> &str {
         let calls = &self.oldest.calls;
         let own = calls.iter().find(|call| !is_library(call.function));
         own.or(calls.get(0)).map_or("", |call| call.function)
     }
 
-    /// Whether a function with one of these in its name is among its calls.
+    /// Whether the name of a function among the calls contains this text.
     pub fn calls(&self, text: &str) -> bool {
         let mut calls = self.oldest.calls.iter();
         calls.any(|call| call.function.contains(text))
@@ -226,14 +226,14 @@ impl Group {
         self.calls("pleg.(*GenericPLEG).relist") || self.calls("pleg.(*GenericPLEG).Relist")
     }
 
-    /// The type whose lock it waits for.
+    /// The type whose lock the goroutines wait for.
     pub fn lock_type(&self) -> Option<&str> {
         (self.wait == Wait::Lock)
             .then(|| receiver_type(self.function()))
             .flatten()
     }
 
-    /// Its outermost call of a method of this type.
+    /// The outermost call of a method of this type.
     pub fn outermost_call_of(&self, kind: Option<&str>) -> Option<&str> {
         let kind = kind?;
         let mut calls = self.oldest.calls.iter().rev().map(|call| call.function);
@@ -276,7 +276,7 @@ impl Group {
     }
 }
 
-/// Orders goroutines by age: the longest wait first, then the lowest number.
+/// The greater key is that of the older goroutine: the longest wait first, then the lowest number.
 fn age(stack: &Stack) -> (Option<u64>, std::cmp::Reverse<u64>) {
     let number = stack.id.unwrap_or(u64::MAX);
     (stack.minutes, std::cmp::Reverse(number))

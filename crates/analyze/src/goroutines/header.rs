@@ -8,9 +8,9 @@ use crate::line::first_chars;
 pub struct Header {
     /// The number of the goroutine; `None` if it overflows, or was replaced by `...`.
     pub id: Option<u64>,
-    /// Its state.
+    /// The state of the goroutine.
     pub state: String,
-    /// Its wait time in minutes.
+    /// The wait time in minutes.
     pub minutes: Option<u64>,
 }
 

@@ -3,7 +3,7 @@
 //! A dump does not record which goroutine holds a lock. Evidence for a goroutine: it works on the same object
 //! as the waiting ones, it waits for something outside the process, and it began to wait no later
 //! than the first of them. Dumps give wait times in minutes, with an error of up to two, so times
-//! that differ by less than three minutes are equal; then the lowest number is chosen.
+//! that differ by less than three minutes count as equal; then the lowest number is chosen.
 
 use serde::Serialize;
 
@@ -15,13 +15,13 @@ use super::{Call, Wait, call};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Holder {
-    /// Its number; null if its header is missing.
+    /// The goroutine's number; null if its header is missing.
     pub goroutine: Option<u64>,
-    /// The function that it executes.
+    /// The function that the goroutine executes.
     pub function: String,
-    /// Its wait time in minutes; null if unknown.
+    /// The wait time in minutes; null if unknown.
     pub wait_minutes: Option<u64>,
-    /// The evidence.
+    /// The evidence that this goroutine blocks the others.
     pub why: String,
 }
 
@@ -46,7 +46,7 @@ const TIE_MINUTES: u64 = 3;
 /// A wait for something outside the process is unusual after this many minutes, even if no
 /// goroutine waits for a lock.
 const LONG_MINUTES: u64 = 2;
-/// The score that a candidate needs.
+/// The minimum score of a holder.
 const MIN_SCORE: i32 = 25;
 
 /// Goroutines that wait for the same lock, or for locks of the same type.
@@ -54,7 +54,7 @@ struct Pile<'a> {
     count: u64,
     /// The function that takes the lock.
     taker: &'a str,
-    /// The object whose lock it is.
+    /// The address of the object that the lock belongs to.
     object: Option<u64>,
     oldest: Option<u64>,
 }

@@ -1,4 +1,4 @@
-//! Recognises idle goroutines: those of a healthy process may wait for days, and show no problem.
+//! Recognises idle goroutines. In a healthy process they may wait for days, which is no problem.
 
 use causes::facts::facts;
 
@@ -6,8 +6,8 @@ use super::call::is_library;
 use super::waits::contains;
 use super::{Call, Calls, Wait};
 
-/// Whether the goroutine waits for its next task. One that waits for a lock or for another daemon
-/// is never idle.
+/// Whether the goroutine waits for its next task. One that waits for a lock or for space in a channel is
+/// never idle.
 pub fn is_idle(state: Option<&str>, calls: &Calls, created_by: Option<&str>) -> bool {
     let known = &facts().goroutines;
     let state = state.unwrap_or_default();
@@ -41,7 +41,8 @@ pub fn is_idle(state: Option<&str>, calls: &Calls, created_by: Option<&str>) -> 
         || is_made_to_wait
 }
 
-/// Connections always wait for the network; the calls over them are made by other goroutines.
+/// Whether the goroutine serves a connection. It always waits for the network; the calls over the
+/// connection are made by other goroutines.
 fn is_of_connection(calls: &Calls) -> bool {
     let known = &facts().goroutines["connections"];
     calls.iter().any(|call| contains(call.function, known))

@@ -54,23 +54,23 @@ pub use waits::Wait;
 /// One goroutine, or several of a profile with the same stack.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Stack {
-    /// How many.
+    /// The number of goroutines.
     pub count: u64,
-    /// Its number, unless the header is missing.
+    /// The goroutine's number; `None` in a profile or without a header.
     pub id: Option<u64>,
-    /// Its state; `None` in a profile or without a header.
+    /// The goroutine's state; `None` in a profile or without a header.
     pub state: Option<String>,
-    /// Its minimum wait time.
+    /// How many minutes the goroutine has waited at least.
     pub minutes: Option<u64>,
-    /// Its program ended because of it.
+    /// Whether the program crashed because of this goroutine.
     pub crashed: bool,
-    /// From the innermost call outwards.
+    /// The calls, from the innermost outwards.
     pub calls: Calls,
-    /// The function that started it.
+    /// The function that started the goroutine.
     pub created_by: Option<String>,
     /// The program that the surrounding log names: `dockerd`.
     pub ident: String,
-    /// The first line.
+    /// The number of the stack's first line.
     pub line: u64,
 }
 
@@ -80,7 +80,8 @@ impl Stack {
         self.state.is_some() || self.calls.len() >= 2
     }
 
-    /// A library may fail in any program: the place of its source shows in which one.
+    /// Sets the program from the place of a source file, unless the log names it: a library may fail in any
+    /// program, and the place of its source shows in which one.
     fn note_source(&mut self, place: &[u8]) {
         if self.ident.is_empty()
             && let Some(program) = Program::of_source(place)
@@ -94,9 +95,9 @@ impl Stack {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Goroutines {
-    /// All of them.
+    /// The number of all goroutines.
     pub total: u64,
-    /// The largest group first.
+    /// The groups, the largest first.
     pub groups: Vec<ShownGroup>,
     /// The goroutine that probably blocks the others.
     pub likely_holder: Option<Holder>,
@@ -109,29 +110,29 @@ pub struct Goroutines {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct ShownGroup {
-    /// How many.
+    /// The number of goroutines.
     pub count: u64,
-    /// Their state; null if unknown.
+    /// The state of the goroutines; null if unknown.
     pub state: Option<String>,
-    /// The shortest wait; null if unknown.
+    /// The shortest wait in minutes; null if unknown.
     pub min_wait_minutes: Option<u64>,
-    /// The longest wait.
+    /// The longest wait in minutes; null if unknown.
     pub max_wait_minutes: Option<u64>,
-    /// The first function outside of Go's standard library, which shows their purpose.
+    /// The innermost function outside Go's standard library, which shows the purpose of the goroutines.
     pub function: String,
-    /// Functions from the innermost outwards.
+    /// The functions on the stack, from the innermost outwards.
     pub frames: Vec<String>,
-    /// The function that started them.
+    /// The function that started the goroutines.
     pub created_by: Option<String>,
-    /// How goroutines of a healthy process wait.
+    /// Whether the goroutines wait as in a healthy process.
     pub idle: bool,
-    /// The address of the lock that most of them wait for, if all its digits are certain.
+    /// The address of the lock that most of the goroutines wait for, if all its digits are certain.
     pub lock: Option<String>,
-    /// How many of them wait for that lock.
+    /// How many of the goroutines wait for `lock`.
     pub lock_waiters: Option<u64>,
 }
 
-/// Without the import path: `network.(*PluginManager)`.
+/// The name of a function without the import path: `network.(*PluginManager)`.
 pub fn short(function: &str) -> &str {
     let upto = function.find('(').unwrap_or(function.len());
     let start = function[..upto].rfind('/').map_or(0, |at| at + 1);

@@ -9,7 +9,7 @@
 use super::{Call, Stack};
 use crate::line::first_chars;
 
-/// Only a stack has this many addresses behind a count: its head is not needed to recognise it.
+/// Only a stack has this many addresses after a count, so it is recognised without the head of a profile.
 const MIN_DEPTH: usize = 3;
 
 /// Reads a profile line by line.
@@ -87,7 +87,7 @@ impl ProfileReader {
         std::mem::take(&mut self.done)
     }
 
-    /// Ends the input.
+    /// Ends the current stack.
     pub fn finish(&mut self) {
         self.done.extend(self.current.take());
     }
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn what_comes_before_a_profile_is_not_taken() {
+    fn lines_before_a_profile_are_not_part_of_it() {
         assert!(!ProfileReader::default().line("14990 @ 0x43a1c5", 1));
         assert!(!ProfileReader::default().line("# HELP x y", 1));
     }

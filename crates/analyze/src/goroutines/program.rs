@@ -43,7 +43,8 @@ impl Program {
         found.map(|(_, program)| *program)
     }
 
-    /// The program with this source file, which may be one of a library in its `vendor` folder.
+    /// The program that contains this source file. The file may be one of a library in the program's
+    /// `vendor` folder.
     pub fn of_source(path: &[u8]) -> Option<Self> {
         let mut packages = PACKAGES.iter();
         // All programs of Kubernetes have this package.
@@ -51,7 +52,7 @@ impl Program {
         found.map(|(_, program)| *program)
     }
 
-    /// Its usual name.
+    /// The usual name of the program.
     pub fn name(self) -> &'static str {
         NAMES[self as usize].0
     }
@@ -70,7 +71,7 @@ impl fmt::Display for Program {
     }
 }
 
-/// The usual name of each, and what a sentence calls it.
+/// The usual name of each program, and its name in a sentence.
 const NAMES: [(&str, &str); 8] = [
     ("kubelet", "the kubelet"),
     ("dockerd", "dockerd"),

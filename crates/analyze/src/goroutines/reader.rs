@@ -13,7 +13,7 @@ pub struct StackReader {
     double_spaced: bool,
     /// Whether this input had a header; if so, lines around stacks are recognised, too.
     seen_header: bool,
-    /// The program crashed: the next stack shows where.
+    /// Whether the program crashed: then the next stack shows where.
     crashed: bool,
     /// How many lines may belong to a stack without a header.
     unconfirmed: u64,
@@ -48,7 +48,7 @@ impl StackReader {
         let line = unmangle::plain(line);
         let line = line.trim();
         if line.is_empty() {
-            // The fence of a code block belongs to a dump only next to one.
+            // The fence of a code block counts as part of a dump only next to a dump.
             let ours = !is_fence || self.seen_header || self.is_inside();
             self.blank();
             return if ours { Took::Yes(0) } else { Took::No };
@@ -123,7 +123,7 @@ impl StackReader {
         self.done.drain(..)
     }
 
-    /// Ends the input.
+    /// Ends the current stack. It is kept if it is certainly one.
     pub fn finish(&mut self) {
         self.double_spaced = false;
         self.last = Last::Nothing;
@@ -210,7 +210,7 @@ impl StackReader {
         if !is_confirmed && !clean(rest) && glued(rest).is_none() {
             return false;
         }
-        // It may begin here, without a header.
+        // A stack may begin here, without a header.
         let stack = self.current.get_or_insert_with(|| Stack {
             count: 1,
             ident: ident.to_owned(),
@@ -227,7 +227,7 @@ impl StackReader {
         true
     }
 
-    /// Reads the rest of a dump that is one line.
+    /// Reads the rest of a dump that was joined into one line.
     fn one_line(&mut self, text: &str, number: u64, ident: &str) {
         let mut rest = text.trim_start();
         while !rest.is_empty() {
@@ -252,7 +252,7 @@ impl StackReader {
     }
 }
 
-/// The text behind the first space.
+/// The text after the first space.
 fn behind_word(text: &str) -> &str {
     text.split_once(' ').map_or("", |(_, rest)| rest)
 }
@@ -288,13 +288,13 @@ fn is_numbered_place(line: &[u8]) -> bool {
     !number.is_empty() && file.strip_suffix(b":").is_some_and(is_source)
 }
 
-/// Why a program ended by itself.
+/// The beginnings of lines that show why a program crashed.
 const CRASHES: [&str; 4] = ["panic: ", "fatal error: ", "[signal SIG", "SIGSEGV: "];
 
-/// How a dump begins that was requested.
+/// How a requested dump begins.
 const REQUESTED: [&str; 2] = ["SIGABRT: ", "SIGQUIT: "];
 
-/// Lines around stacks: the reason for the dump, omitted frames, registers.
+/// Whether a line belongs to what surrounds stacks: the reason for the dump, omitted frames, registers.
 fn is_around(line: &str, seen_header: bool) -> bool {
     let mut around = facts().goroutines["around"].iter();
     if around.any(|start| line.starts_with(start)) || line.ends_with("frames elided...") {

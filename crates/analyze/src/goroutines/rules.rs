@@ -7,14 +7,14 @@ use super::{Group, Program, Wait, short};
 use crate::evidence::Evidence;
 use crate::rules::{CauseRule, Rules, Texts};
 
-/// Goroutines with the same stack.
+/// A rule about goroutines with the same stack.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct GoroutineRule {
     /// One of these is among the calls; empty for any stack.
     #[serde(default)]
     pub(crate) calls: Texts,
-    /// And this function is, further out.
+    /// This function is also among the calls, usually further out.
     under: Option<String>,
     /// The goroutines wait for one of these; empty for any wait.
     #[serde(default)]
@@ -25,7 +25,7 @@ pub struct GoroutineRule {
     /// The program crashed because of one of the goroutines.
     #[serde(default)]
     crashed: bool,
-    /// The minimum wait time; 0 also matches unknown waits.
+    /// The minimum wait time in minutes; 0 also matches unknown waits.
     #[serde(default)]
     minutes: u64,
     /// The dumps for which the rule holds.
@@ -41,8 +41,8 @@ pub struct GoroutineRule {
     pub(crate) order: u32,
 }
 
-/// The dumps for which a rule holds. A stack shows one moment, and a healthy program has some of these
-/// at any moment.
+/// The dumps for which a rule holds. A dump shows a single moment, and even a healthy program has such a
+/// stack at some moments.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum Only {
@@ -72,12 +72,12 @@ enum Accused {
 /// The maximum number of goroutines in an excerpt; a whole dump has hundreds.
 const MAX_EXCERPT: u64 = 3;
 
-/// What a group of goroutines is part of.
+/// What is known about the dump that a group is part of.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Context {
-    /// The number of goroutines; 0 if it does not matter.
+    /// The number of all goroutines; 0 if it does not matter.
     pub total: u64,
-    /// Other lines show that the PLEG was unhealthy, and nothing shows why.
+    /// Whether other lines show that the PLEG was unhealthy, and no chain shows why.
     pub is_unexplained: bool,
 }
 

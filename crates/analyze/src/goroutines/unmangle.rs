@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn links_become_what_they_were() {
+    fn links_are_replaced_with_their_texts() {
         assert_eq!(
             plain("[a.com/c.(*s).Get(0xc0)](http://a.com/c.(*s).Get(0xc0)) --> Needs Read Lock"),
             "a.com/c.(*s).Get(0xc0) --> Needs Read Lock"

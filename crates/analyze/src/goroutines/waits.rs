@@ -7,7 +7,7 @@ use memchr::memmem::Finder;
 
 use super::Calls;
 
-/// What is waited for.
+/// What a goroutine waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Wait {
@@ -72,7 +72,8 @@ impl Wait {
     }
 
     /// Whether the wait is for something outside the process, so that no other goroutine is taken for the
-    /// cause. A call may be to another part of the same daemon, which a dump does not show.
+    /// cause. A call counts as such a wait, although it may be to another part of the same daemon: a dump
+    /// does not show that.
     pub fn is_outside(self) -> bool {
         matches!(
             self,
@@ -101,14 +102,15 @@ pub(super) fn contains(function: &str, texts: &[impl AsRef<str>]) -> bool {
     texts.iter().any(|text| function.contains(text.as_ref()))
 }
 
-/// A profile shows neither states nor Go's own innermost frames. If `relist` itself is the innermost call, it
-/// waits for space in its event channel, which happens in old kubelets.
+/// Whether a relist waits for space in its event channel, which happens in old kubelets. A profile shows
+/// neither states nor Go's own innermost frames, so `relist` itself is then the innermost call.
 fn sends_events(state: &str, calls: &Calls) -> bool {
     let inner = calls.get(0);
     state.is_empty() && inner.is_some_and(|call| call.function.ends_with("(*GenericPLEG).relist"))
 }
 
-/// Old versions of Go print the same state for locks, wait groups and conditions.
+/// Whether the goroutine waits for a lock. Old versions of Go print the same state for locks, wait groups
+/// and conditions.
 fn is_lock(state: &str, calls: &Calls) -> bool {
     if state.starts_with("sync.Mutex.") || state.starts_with("sync.RWMutex.") {
         return true;

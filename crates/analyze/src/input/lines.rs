@@ -44,7 +44,7 @@ pub fn each_line(mut bytes: impl Read, mut line: impl FnMut(&[u8], bool)) -> io:
     Ok(())
 }
 
-/// Keeps as much as fits, and returns whether something did not.
+/// Keeps as much as fits, and returns whether something did not fit.
 fn keep(begun: &mut Vec<u8>, more: &[u8]) -> bool {
     let room = MAX_LINE_BYTES.saturating_sub(begun.len());
     begun.extend_from_slice(&more[..more.len().min(room)]);

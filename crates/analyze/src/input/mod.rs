@@ -59,15 +59,15 @@ impl Observer for NoObserver {}
 #[derive(Debug, thiserror::Error)]
 #[error("cannot read {path}")]
 pub struct Unreadable {
-    /// Its path, as given.
+    /// The path of the input, as given.
     pub path: String,
-    /// Why.
+    /// Why the input could not be read.
     #[source]
     pub source: io::Error,
 }
 
-/// How many sources per thread are read before their results are merged: the first one waits for
-/// the last.
+/// How many sources per thread are read before their results are merged. Until then, the results of the
+/// first one are kept in memory.
 const BATCH: usize = 4;
 
 /// Reads files, pipes, directories and, as `-`, standard input, `at_once` of them in parallel. The

@@ -10,10 +10,10 @@ use rustix::fs::{Mode, OFlags};
 
 pub(super) struct Opened {
     pub(super) file: File,
-    /// There is no data while no process writes.
+    /// Whether there is data only while a process writes.
     pub(super) is_pipe: bool,
     pub(super) modified: Option<WallTime>,
-    /// Its size, if it has one.
+    /// The size of the file, if it has one.
     pub(super) bytes: Option<u64>,
 }
 
@@ -29,7 +29,7 @@ pub(super) fn open(path: &Path) -> io::Result<Opened> {
         file,
         is_pipe,
         modified: modified.map(WallTime::from),
-        // Pipes and files of /proc have none.
+        // Pipes and files of /proc have no size.
         bytes: Some(metadata.len()).filter(|bytes| *bytes > 0),
     })
 }

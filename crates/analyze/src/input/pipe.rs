@@ -9,7 +9,7 @@ use super::Observer;
 
 /// How long to wait for the first data.
 const FIRST_WRITE_SECONDS: u32 = 10;
-/// After this time without data, a message says that the command waits.
+/// After this time without data, the observer is notified that the input waits.
 const NOTICE_SECONDS: i64 = 1;
 
 pub(super) struct Waiting<'a> {

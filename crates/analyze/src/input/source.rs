@@ -34,7 +34,7 @@ pub(super) enum Source {
 /// What was read of a source, and the error, if there was one.
 pub(super) type Ended = (Read, Option<Unreadable>);
 
-/// A file, or the files of a directory sorted by name.
+/// The sources that a path names: standard input (`-`), a file, or the files of a directory by name.
 pub(super) fn sources(path: &str) -> Vec<Source> {
     if path == "-" {
         return vec![Source::StandardInput];
@@ -140,7 +140,7 @@ fn lines_of_text(mut bytes: impl io::Read, line: impl FnMut(&[u8], bool)) -> io:
     if is_binary(&head) {
         return Ok(Content::Binary);
     }
-    // What was read before a failure counts.
+    // What was read before a failure still counts.
     match failed {
         Some(error) => each_line(&*head, line).and(Err(error)),
         None => each_line(io::Cursor::new(head).chain(bytes), line).map(|()| Content::Text),

@@ -67,7 +67,7 @@ impl<R: Read> Frames<R> {
     }
 }
 
-/// The memory that a frame needs, by its header.
+/// The memory that a frame needs, according to its header.
 fn window(head: &[u8]) -> Option<u64> {
     let descriptor = *head.get(4)?;
     let is_single = descriptor & 0x20 != 0;
@@ -91,7 +91,7 @@ fn invalid(why: &str) -> io::Error {
 }
 
 impl<R: Read> Peeked<R> {
-    /// Reads ahead, so that the first bytes are known.
+    /// Reads ahead until this many bytes are known, or the stream ends.
     fn look(&mut self, bytes: usize) -> io::Result<()> {
         let missing = bytes.saturating_sub(self.head.len()) as u64;
         (&mut self.inner)
@@ -138,7 +138,7 @@ mod tests {
     use ruzstd::encoding::{CompressionLevel, compress_to_vec};
 
     #[test]
-    fn frames_one_after_the_other_are_one_text() {
+    fn consecutive_frames_are_one_text() {
         let mut bytes = compress_to_vec(&b"one\n"[..], CompressionLevel::Fastest);
         bytes.extend([0x50, 0x2a, 0x4d, 0x18, 3, 0, 0, 0, 1, 2, 3]);
         bytes.extend(compress_to_vec(&b"two\n"[..], CompressionLevel::Fastest));

@@ -62,7 +62,7 @@ pub(super) fn beginning(line: &str, number: u64) -> Option<KernelStack> {
         let pid = rest.split_ascii_whitespace().next()?;
         return Some(of(process.trim(), pid));
     }
-    // CPU: 1 PID: 20417 Comm: exe Not tainted 5.3.0, in front of what a CPU was just doing
+    // CPU: 1 PID: 20417 Comm: exe Not tainted 5.3.0, before the stack of what a CPU was doing
     if let Some((process, pid)) = running(line) {
         return Some(KernelStack {
             is_running: true,
@@ -74,7 +74,7 @@ pub(super) fn beginning(line: &str, number: u64) -> Option<KernelStack> {
         && (before.is_empty() || before.ends_with("BUG: "))
     {
         let (long, task) = rest.split_once(" stuck for ")?.1.split_once("s! [")?;
-        // Perhaps with "(repeating)" behind it.
+        // Perhaps with "(repeating)" after it.
         let (process, pid) = task.split_once(']')?.0.rsplit_once(':')?;
         return Some(KernelStack {
             is_running: true,
@@ -97,7 +97,7 @@ pub(super) fn beginning(line: &str, number: u64) -> Option<KernelStack> {
     })
 }
 
-/// Whether the kernel prints such a beginning in its log; the others are of `crash` or of `/proc`.
+/// Whether the kernel prints this beginning of a stack in its log; others are from `crash` or `/proc`.
 pub(super) fn is_logged(beginning: &str) -> bool {
     !beginning.starts_with("PID: ") && PROC.find(beginning.as_bytes()).is_none()
 }
@@ -113,7 +113,7 @@ pub(super) fn stuck(line: &str) -> Option<(u32, u64)> {
     Some((pid.parse().ok()?, long.parse().ok()?))
 }
 
-/// The kernel of `Not tainted 5.4.89+ #1` and `Tainted: G           OE     5.15.0-88-generic #98-Ubuntu`.
+/// The release in `Not tainted 5.4.89+ #1` and `Tainted: G           OE     5.15.0-88-generic #98-Ubuntu`.
 pub(super) fn release(line: &str) -> Option<String> {
     let (_, rest) = line.split_once("ainted")?;
     let words = rest.split_ascii_whitespace();
@@ -176,7 +176,7 @@ fn is_symbol(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(plain)
 }
 
-/// The function of `0010:smp_call_function_single+0xce/0xf2`, or behind addresses in brackets.
+/// The function of `0010:smp_call_function_single+0xce/0xf2`, also after addresses in brackets.
 pub(super) fn instruction(at: &str) -> Option<String> {
     let (function, _) = function(at.rsplit([':', ' ']).next()?)?;
     Some(name(function))
@@ -188,8 +188,8 @@ pub(super) fn work(line: &str) -> Option<String> {
     is_symbol(function).then(|| name(function))
 }
 
-/// ` ffff88008d8cfc48 0000000000000046 ffff88029e428000`: the stack as it is in memory, which
-/// kernels before 4.9 print in front of the functions.
+/// Whether the line is the raw memory of a stack, ` ffff88008d8cfc48 0000000000000046 ffff88029e428000`,
+/// which kernels before 4.9 print before the functions.
 fn is_raw_words(line: &str) -> bool {
     let is_word = |word: &str| {
         matches!(word.len(), 8 | 16) && word.bytes().all(|byte| byte.is_ascii_hexdigit())

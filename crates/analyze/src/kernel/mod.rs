@@ -1,4 +1,4 @@
-//! Kernel stacks of any source: hung tasks in the log, `/proc/PID/stack`,
+//! Kernel stacks from any source: hung tasks in the log, `/proc/PID/stack`,
 //! back-traces of `crash`.
 //!
 //! ```

@@ -11,23 +11,23 @@ use crate::kind::Kind;
 pub struct KernelStack {
     /// The task's name.
     pub process: Option<String>,
-    /// Its process id.
+    /// The task's process id.
     pub pid: Option<u32>,
-    /// It was running when the kernel printed the stack, so it does not wait.
+    /// Whether the task was running when the kernel printed the stack, so that it does not wait.
     pub is_running: bool,
-    /// How long it has kept its processor, if the kernel reports a lock-up.
+    /// How long the task has kept its processor, if the kernel reports a lock-up.
     pub locked_up_seconds: Option<u64>,
-    /// How long it has been blocked, if the kernel reports that.
+    /// How long the task has been blocked, if the kernel reports that.
     pub blocked_seconds: Option<u64>,
     /// The function that the processor was in.
     pub instruction: Option<String>,
-    /// Functions from the innermost outwards.
+    /// The functions on the stack, from the innermost outwards.
     pub functions: Vec<String>,
-    /// Its program decides which files other processes may open, by fanotify.
+    /// Whether the task's program decides, by fanotify, which files other processes may open.
     pub decides_on_files: bool,
     /// The kernel's release.
     pub release: Option<String>,
-    /// The first line.
+    /// The number of the stack's first line.
     pub line: u64,
 }
 
@@ -38,7 +38,7 @@ impl KernelStack {
         functions.any(|name| name.starts_with(function))
     }
 
-    /// `dockerd (1810)`, or the part of it that is known; `None` if nothing is.
+    /// The task as `dockerd (1810)`, or the part of this that is known; `None` if nothing is.
     pub fn task(&self) -> Option<String> {
         match (&self.process, self.pid) {
             (Some(process), Some(pid)) => Some(format!("{process} ({pid})")),
@@ -53,21 +53,21 @@ impl KernelStack {
 #[derive(Debug, Default)]
 pub struct KernelStackReader {
     current: Option<KernelStack>,
-    /// The kernel printed the current stack in its log; otherwise it is from `/proc` or `crash`.
+    /// Whether the kernel printed the current stack in its log; otherwise it is from `/proc` or `crash`.
     is_logged: bool,
-    /// The outermost function of a kernel worker, which a line in front of the stack names: the stack
-    /// itself may be cut.
+    /// The outermost function of a kernel worker, from a line before the stack: the stack itself may be
+    /// cut.
     work: Option<String>,
     /// Frames that the kernel marks with `?`: they may be left over from earlier calls.
     unreliable: Vec<String>,
     /// The last task that was reported as locking up its processor, and for how many seconds. Other lines
     /// may precede its stack.
     locked_up: Option<(u32, u64)>,
-    /// The previous line, if it was only a number: the task whose stack may follow.
+    /// The previous line, if it was only a number: the id of the task whose stack may follow.
     number_before: Option<u32>,
-    /// The previous line was the heading of a stack in a log.
+    /// Whether the previous line was the heading of a stack in a log.
     follows_heading: bool,
-    /// The line with the registers of the kernel: the next stack is that of a running task.
+    /// The number of a line with the kernel's registers: the next stack is that of a running task.
     registers: Option<u64>,
     /// The programs that decide which files other processes may open.
     deciders: Vec<String>,
@@ -129,7 +129,7 @@ impl KernelStackReader {
             let process = stack.process.as_ref();
             stack.decides_on_files = process.is_some_and(|name| self.deciders.contains(name));
             stack.release = release(line);
-            // A hung task is named twice in front of its one stack.
+            // A hung task is named twice before its only stack.
             let known = self.current.as_mut();
             let again = known.filter(|known| known.functions.is_empty() && known.pid == stack.pid);
             if let Some(known) = again {
@@ -189,7 +189,7 @@ impl KernelStackReader {
         let unreliable = std::mem::take(&mut self.unreliable);
         let work = self.work.take();
         let mut stack = self.current.take();
-        // Kernels without frame pointers mark all of them.
+        // Kernels without frame pointers mark all frames.
         if let Some(stack) = stack.as_mut().filter(|stack| stack.functions.is_empty()) {
             stack.functions = unreliable;
         }
@@ -228,7 +228,7 @@ impl KernelStackReader {
 mod tests {
     use super::*;
 
-    /// The stacks in these lines, each of which belongs to one.
+    /// The stacks in these lines; each line must belong to a stack.
     #[track_caller]
     fn stacks(lines: &[&str]) -> Vec<KernelStack> {
         let mut reader = KernelStackReader::default();

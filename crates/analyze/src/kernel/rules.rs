@@ -11,7 +11,7 @@ use crate::evidence::Evidence;
 use crate::rules::{CauseRule, Rules, Texts, is_like};
 use crate::table::TableRow;
 
-/// Functions in which a blocked task waits.
+/// A rule about the functions in which a blocked task waits.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct KernelStackRule {
@@ -21,7 +21,7 @@ pub struct KernelStackRule {
     /// The rule counts only if no other one matches, because tasks wait in these functions for many reasons.
     #[serde(default)]
     weak: bool,
-    /// A name that `ps` has cut does not match.
+    /// Whether a name that `ps` has cut does not match.
     #[serde(default)]
     whole: bool,
     /// Tasks are often there for a moment, so without a duration the confidence is at most medium.
@@ -73,14 +73,14 @@ pub(crate) fn searched_texts() -> impl Iterator<Item = &'static str> {
     functions.chain(&facts().kernel_locks).map(String::as_str)
 }
 
-/// `ps` cuts names. A name that is shorter than this could be any function.
+/// The minimum length of a name that `ps` may have cut: a shorter one could be any function.
 const MIN_CUT: usize = 5;
 
-/// How many bytes a name and a rule's function have in common, and the time that the rule needs.
+/// How many bytes a name and a rule's function have in common, and the rule's minimum blocked time.
 type Common = (usize, Option<u64>);
 
-/// The rule whose function has the most in common with this name, and its function. If several have, the
-/// one that needs the longest time.
+/// The rule whose function has the most in common with this name, and its function. Of several such rules,
+/// the one with the longest minimum blocked time.
 fn entry(
     name: &str,
     weak: bool,
@@ -116,7 +116,7 @@ pub fn cause_of_function(name: &str) -> Option<(Cause, Confidence)> {
     cause_in(name, &KernelStack::default(), true)
 }
 
-/// What a wait in this function shows about the task of this stack, which is blocked, or only asleep.
+/// What a wait in this function shows about the task of this stack, which is blocked or else asleep.
 pub fn cause_in(name: &str, stack: &KernelStack, is_blocked: bool) -> Option<(Cause, Confidence)> {
     let CauseRule { cause, rule, .. } =
         of_name(name, stack).filter(|of| is_blocked || of.rule.asleep)?;
@@ -135,7 +135,7 @@ pub fn evidence(stack: &KernelStack) -> Vec<Evidence> {
         Some((function, of)) => vec![of_function(stack, function, of)],
         None => row(stack).map_or_else(Vec::new, |row| Rules::active().evidence(&row)),
     };
-    // The release of the kernel counts only if the stack shows a fault that it has.
+    // The release of the kernel counts only if the stack shows a known fault of this release.
     if let Some(fault) = known_fault(stack) {
         let shown = evidence.first();
         let cause = shown.map_or("", |evidence| evidence.cause.id());
@@ -158,7 +158,7 @@ fn entry_of(stack: &KernelStack) -> Option<(&'static str, &'static CauseRule<Ker
         let mut functions = stack.functions.iter();
         functions.find_map(|name| entry(name, weak, stack))
     };
-    // What the kernel itself waits for in a file system is not the file system.
+    // A task that waits for a lock of the kernel itself is no evidence against the file system around it.
     innermost(false).or_else(|| innermost(true).filter(|_| kernel_lock(stack).is_none()))
 }
 
@@ -209,7 +209,7 @@ fn known_fault(stack: &KernelStack) -> Option<String> {
 }
 
 /// The evidence of a task that has long been blocked by a lock of the kernel itself. If the stack lacks its
-/// first line, its duration is not known, and it is assumed to be long.
+/// first line, the duration of the wait is not known, and is assumed to be long.
 pub fn held_up(stack: &KernelStack) -> Vec<Evidence> {
     let may_be_hung = stack.blocked_seconds.is_some() || stack.process.is_none();
     let Some(function) = kernel_lock(stack).filter(|_| may_be_hung) else {
@@ -219,9 +219,9 @@ pub fn held_up(stack: &KernelStack) -> Vec<Evidence> {
     Rules::active().evidence(&row.text("long", &*long(stack)).text("function", function))
 }
 
-/// A row for a waiting task about which no rule says more.
+/// A row for a waiting task that no other rule explains.
 pub fn waiting(stack: &KernelStack) -> TableRow {
-    // The first process of a container, once it has to end.
+    // The first process of a container waits in this function while the container ends.
     let mut functions = stack.functions.iter().map(String::as_str);
     let init = functions.find(|name| *name == "zap_pid_ns_processes");
     let function = init.or_else(|| kernel_lock(stack));

@@ -1,4 +1,4 @@
-//! Adds the year and the zone to times without them, by other lines of the input.
+//! Adds the year and the zone to times without them, from other lines of the input.
 
 use jiff::tz::Offset;
 use pleg_text::WallTime;
@@ -52,7 +52,7 @@ impl Calendar {
             stamp.nanos_on(year, day)?.checked_sub(offset * SECOND)
         };
         if stamp.day.is_none() {
-            // The latest such time before `now`.
+            // The last such time before `latest`.
             let today = at(latest_year)?;
             return Some(if today > self.latest {
                 today - DAY

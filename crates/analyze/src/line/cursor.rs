@@ -25,7 +25,7 @@ impl Cursor<'_> {
         spaces
     }
 
-    /// A number of that many digits.
+    /// Parses a number of at least `least` and at most `most` digits.
     #[inline]
     pub fn number(&mut self, least: usize, most: usize) -> Option<u32> {
         let digits = self.0.iter().take(most).take_while(|b| b.is_ascii_digit());
@@ -43,7 +43,7 @@ impl Cursor<'_> {
         Some(value)
     }
 
-    /// The digits after a decimal point, as nanoseconds.
+    /// Parses the digits after a decimal point, as nanoseconds.
     #[inline]
     pub fn nanos(&mut self) -> u32 {
         let digits = self.0.iter().take_while(|b| b.is_ascii_digit()).count();

@@ -9,7 +9,7 @@ use crate::kind::Writer;
 /// The first byte of a terminal's control sequences.
 pub(crate) const ESCAPE: u8 = 0x1b;
 
-/// `INFO[2019-11-06T10:41:22.114820771+08:00] `
+/// Whether the line begins as logrus writes it to a terminal: `INFO[2019-11-06T10:41:22.114820771+08:00] `
 pub(crate) fn is_logrus_on_a_terminal(body: &[u8]) -> bool {
     let levels: [&[u8]; 5] = [b"INFO[", b"WARN[", b"ERRO[", b"FATA[", b"DEBU["];
     levels.iter().any(|level| body.starts_with(level))
@@ -44,7 +44,7 @@ pub(crate) fn is_of_build(body: &[u8]) -> bool {
 }
 
 /// Whether the line is the message of an event of the kubelet, without the other columns. In a log, such a
-/// message has a prefix.
+/// message would have a prefix.
 pub(crate) fn is_event_message(body: &[u8]) -> bool {
     // The key of the message in YAML.
     let body = body.strip_prefix(b"message: ").unwrap_or(body);
@@ -84,7 +84,7 @@ pub(crate) fn is_continuation(line: &[u8]) -> bool {
 }
 
 /// Whether the line begins with the uptime, as in the kernel's log: `[450528.013688] `, `[  +0.000016] `.
-/// An address has more points.
+/// An IP address has more dots.
 pub(crate) fn is_uptime(body: &[u8]) -> bool {
     let inside = body[1..].trim_ascii_start();
     let inside = inside.strip_prefix(b"+").unwrap_or(inside);
@@ -96,7 +96,7 @@ pub(crate) fn is_uptime(body: &[u8]) -> bool {
         && end.is_some_and(|end| memchr::memrchr(b'.', &inside[..end]) == Some(digits))
 }
 
-/// The text behind `[    T1]`, the thread or processor that the kernel may print.
+/// The text after `[    T1]`, the thread or processor that the kernel may print.
 pub(crate) fn without_caller(body: &[u8]) -> &[u8] {
     let Some(inside) = body.strip_prefix(b"[") else {
         return body;
@@ -110,7 +110,7 @@ pub(crate) fn without_caller(body: &[u8]) -> &[u8] {
     }
 }
 
-/// The header that glog writes at the top of a file.
+/// Whether the line belongs to the header that glog writes at the top of a file.
 pub(crate) fn is_log_file_header(body: &[u8]) -> bool {
     facts().begins("log-file-headers", body)
 }

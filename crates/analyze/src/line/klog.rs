@@ -61,7 +61,7 @@ pub fn find(line: &[u8]) -> Option<usize> {
     })
 }
 
-/// Whether another program wrote the line, whose log often appears beside that of a kubelet.
+/// Whether the line is by another program, one whose log often appears beside that of a kubelet.
 pub fn is_of_another_program(line: &[u8]) -> bool {
     parse(line).is_some_and(|klog| facts().begins("other-programs", klog.place))
 }

@@ -29,7 +29,7 @@ mod months;
 
 use memchr::memmem;
 
-/// Removes carriage returns, NUL bytes that a crash left in front, a byte order mark, and `> ` of
+/// Removes carriage returns, NUL bytes that a crash left at either end, a byte order mark, and `>` of
 /// a quotation.
 pub fn bare(line: &[u8]) -> &[u8] {
     let mut line = line;
@@ -57,7 +57,7 @@ pub fn after<'a>(line: &'a [u8], text: &str) -> Option<&'a [u8]> {
     memmem::find(line, text.as_bytes()).map(|at| &line[at + text.len()..])
 }
 
-/// The whole number directly behind the text.
+/// The whole number directly after the text.
 pub fn number_after(line: &[u8], text: &str) -> Option<u64> {
     let digits = after(line, text)?;
     let end = digits.iter().position(|byte| !byte.is_ascii_digit());

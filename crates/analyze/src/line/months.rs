@@ -14,7 +14,7 @@ const MAX_BYTES: usize = 8;
 pub(super) fn take(text: &[u8]) -> Option<(i8, &[u8])> {
     let word = text.first_chunk::<3>()?;
     match ENGLISH.iter().position(|month| *month == word) {
-        // "Mars" and "Juni" begin like English ones.
+        // "Mars" and "Juni" begin like English names.
         Some(month) if text.get(3) == Some(&b' ') => Some((number(month)?, &text[3..])),
         _ => in_another_language(text),
     }
@@ -34,7 +34,7 @@ fn in_another_language(text: &[u8]) -> Option<(i8, &[u8])> {
     Some((month, &text[end..]))
 }
 
-/// `10月`, as Chinese and Japanese nodes write it, and Korean ones.
+/// A month as Chinese and Japanese nodes write it, `10月`, or as Korean ones do, `10월`.
 fn numbered(word: &str) -> Option<i8> {
     let digits = word.strip_suffix('月').or(word.strip_suffix('월'))?;
     digits.parse().ok().filter(|month| (1..=12).contains(month))

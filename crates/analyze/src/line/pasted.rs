@@ -7,7 +7,7 @@
 //!   * │ `E1008 16:23:14.139967 …`<br>            a list, a frame, code, a web page
 //! ```
 //!
-//! What could be part of the line is removed only in front of something that begins a log line.
+//! What could be part of the line is removed only before something that begins a log line.
 
 use std::borrow::Cow;
 
@@ -18,7 +18,7 @@ use super::{klog, stamp};
 
 pub(crate) const NO_BREAK: &[u8] = "\u{a0}".as_bytes();
 
-/// Frames and bullets, which no line itself begins with.
+/// Frame characters and bullets; no log line begins with one.
 const MARKS: [&str; 4] = ["│", "┃", "▌", "•"];
 
 /// What ends a line of a web page.
@@ -40,11 +40,11 @@ impl Default for Pasted {
 }
 
 impl Pasted {
-    /// The line without what pasting put around it. `is_spaced`: it may contain no-break spaces.
+    /// The line without what pasting put around it. `is_spaced`: the line may contain no-break spaces.
     pub(crate) fn clean<'a>(&mut self, line: &'a [u8], is_spaced: bool) -> Cow<'a, [u8]> {
         let is_json = line.trim_ascii_start().starts_with(b"{");
         let plain = match is_json {
-            // Further quotation marks would make it invalid.
+            // An entity may be a quotation mark, which would make the JSON invalid.
             true => Cow::Borrowed(line),
             false => without_entities(line),
         };
@@ -65,7 +65,7 @@ impl Pasted {
             return line;
         };
         let numbered = number(line).filter(|(number, rest)| {
-            // The first processes of a listing have the same numbers, but with one space behind them.
+            // The first processes of a listing have the same numbers, but with only one space after them.
             let is_padded =
                 !line[..line.len() - rest.len()].ends_with(b" ") || rest.starts_with(b" ");
             *number == expected && is_padded && !rest.trim_ascii_start().starts_with(b"?")
@@ -136,7 +136,7 @@ fn mark(line: &[u8]) -> Option<&[u8]> {
     begins_log_line(rest.strip_prefix(b"`").unwrap_or(rest)).then_some(rest)
 }
 
-/// The line behind the name of a file, and perhaps the number of the line: `messages-20230101:17:`.
+/// The line after the name of a file, and perhaps the number of the line: `messages-20230101:17:`.
 fn behind_path(line: &[u8]) -> Option<&[u8]> {
     let end = memchr(b':', &line[..line.len().min(MAX_PATH)])?;
     let (path, rest) = (&line[..end], &line[end + 1..]);

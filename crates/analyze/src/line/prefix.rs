@@ -9,12 +9,12 @@
 
 use super::stamp::{self, Stamp};
 
-/// A line without its prefixes, and what they say.
+/// A line without its prefixes, and what the prefixes say.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Carried<'a> {
     /// The time in the prefix.
     pub time: Option<Stamp>,
-    /// The node.
+    /// The name of the node.
     pub host: &'a [u8],
     /// The program that wrote the line: `kubelet`, `systemd`.
     pub ident: &'a [u8],
@@ -22,7 +22,7 @@ pub struct Carried<'a> {
     pub pid: &'a [u8],
     /// The line without its prefixes.
     pub body: &'a [u8],
-    /// Whether `dmesg -T` printed it.
+    /// Whether `dmesg -T` printed the line.
     pub is_of_dmesg: bool,
 }
 
@@ -125,7 +125,7 @@ fn stamped<'a>(line: &'a [u8], carried: &mut Carried<'a>) -> Option<&'a [u8]> {
     Some(writer(rest, carried).unwrap_or(rest))
 }
 
-/// How messages of the kernel begin. `dmesg --time-format iso` does not name a writer.
+/// First words of kernel messages, which are no writers. `dmesg --time-format iso` does not name a writer.
 const KERNEL_WORDS: [&[u8]; 3] = [b"INFO", b"BUG", b"WARNING"];
 
 /// `host ident[pid]: ` or `ident[pid]: `; the host may be empty.
@@ -187,7 +187,7 @@ fn named<'a>(line: &'a [u8], carried: &mut Carried<'a>) -> Option<&'a [u8]> {
 /// Facilities in the output of `talosctl dmesg`; the init process of Talos writes as `user`.
 const FACILITIES: [&[u8]; 3] = [b"kern:", b"user:", b"daemon:"];
 
-/// `10.200.1.3: ` from talosctl, also in front of `kern:    info: `.
+/// `10.200.1.3: ` from talosctl, also before `kern:    info: `.
 fn addressed<'a>(line: &'a [u8], carried: &mut Carried<'a>) -> Option<&'a [u8]> {
     let colon = super::colon(&line[..line.len().min(50)])?;
     let address = &line[..colon];

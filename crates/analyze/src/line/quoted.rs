@@ -46,7 +46,7 @@ fn inside(text: &[u8]) -> &[u8] {
     text
 }
 
-/// Replaces the escapes `\n`, `\t`, `\"` and `\\`; other escapes are kept.
+/// Replaces the escapes `\n`, `\t`, `\"`, `\\` and `\/`, and removes `\r`; other escapes are kept.
 pub fn unescape(text: &[u8]) -> Cow<'_, [u8]> {
     if memchr::memchr(b'\\', text).is_none() {
         return Cow::Borrowed(text);

@@ -9,8 +9,8 @@
 
 use super::{has, number_after};
 
-/// A report of this length is not of a stall: no processor stalls for hours, so the host had paused the
-/// machine. `cpu-starved` and `kernel-stall` have rules with the same number.
+/// A stall that is reported to be at least this long was none: no processor stalls for hours, so the host
+/// had paused the machine. `cpu-starved` and `kernel-stall` have rules with the same number.
 const PAUSED_JIFFIES: u64 = 10_000_000;
 
 /// Whether a line begins the report of a stall, without its duration.

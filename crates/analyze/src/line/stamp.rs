@@ -21,10 +21,10 @@ pub(super) const SECOND: i64 = 1_000_000_000;
 const HALF_HOUR: i64 = 1800;
 /// The distance of the two zones that are farthest apart: UTC-12 and UTC+14.
 const FARTHEST_ZONES: i64 = 26 * 3600;
-/// How many seconds a line takes from its writer to its carrier, unless the carrier is late.
+/// How many seconds a line takes at most from its writer to its carrier, unless the carrier is late.
 const AGREE: i64 = 5;
 
-/// A time, of which parts may be missing.
+/// A time; parts of it may be missing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stamp {
     /// The year, if it is written.
@@ -200,9 +200,9 @@ fn zone(at: &mut Cursor) -> Option<i32> {
 }
 
 impl Stamp {
-    /// Adds the year and the zone to a time that has neither, by the time of the line's carrier: the year in
-    /// which the two times are closest, and the zone in which they agree. If no zone fits, the carrier is
-    /// only late, and its zone is assumed.
+    /// Adds the year and the zone to a time that has neither, from the time of the line's carrier: the year
+    /// in which the two times are closest, and the zone in which they agree. If no zone fits, the carrier
+    /// is only late, and its zone is assumed.
     pub fn carried_by(self, carrier: &Self) -> Self {
         let (Some(year), Some(offset)) = (carrier.year, carrier.offset) else {
             return Self {
@@ -227,12 +227,12 @@ impl Stamp {
         }
     }
 
-    /// The time in that year, in seconds since 1970 as if it were in UTC.
+    /// The time in this year, in seconds since 1970 as if it were in UTC.
     fn seconds_in(&self, year: i16) -> Option<i64> {
         Some(self.nanos_on(year, self.day?)?.div_euclid(SECOND))
     }
 
-    /// The time on that day, in nanoseconds since 1970 as if it were in UTC; `None` for a day that does not
+    /// The time on this day, in nanoseconds since 1970 as if it were in UTC; `None` for a day that does not
     /// exist.
     pub(super) fn nanos_on(&self, year: i16, (month, day): (i8, i8)) -> Option<i64> {
         let midnight = Date::new(year, month, day).ok()?.at(0, 0, 0, 0);
@@ -256,7 +256,7 @@ impl Stamp {
         })
     }
 
-    /// A time in nanoseconds since 1970, which is complete.
+    /// A complete time, from nanoseconds since 1970.
     pub fn of_unix_nanos(nanos: i64) -> Option<Self> {
         let time = WallTime::from_unix_nanos(nanos)?.timestamp();
         let time = Offset::UTC.to_datetime(time);

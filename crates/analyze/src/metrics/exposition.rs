@@ -3,15 +3,15 @@
 /// One sample.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Sample {
-    /// Its name.
+    /// The name of the metric.
     pub name: String,
     /// The operation type, from the labels.
     pub operation: Option<String>,
-    /// The `le` of a bucket.
+    /// The upper bound (`le`) of a histogram's bucket.
     pub le: Option<f64>,
     /// The quantile of a summary.
     pub quantile: Option<f64>,
-    /// Its value.
+    /// The value of the sample.
     pub value: f64,
 }
 

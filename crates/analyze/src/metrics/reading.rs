@@ -49,11 +49,11 @@ pub struct Spread {
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Operation {
-    /// `list_containers`.
+    /// The type of the calls, such as `list_containers`.
     pub operation: String,
     /// The number of failed calls.
     pub errors: f64,
-    /// Its share of the known total time of all calls.
+    /// The share of these calls in the known total time of all calls.
     pub share: f64,
     /// How long the calls take.
     #[serde(flatten)]
@@ -112,7 +112,7 @@ impl MetricsReading {
     }
 }
 
-/// The operation with the largest share of time, which is the first one, if the times are known.
+/// The first operation, which has the largest share of time; `None` if the times are not known.
 fn dominant(operations: &[Operation]) -> Option<&Operation> {
     operations.first().filter(|at| at.share > 0.0)
 }

@@ -8,8 +8,8 @@ pub(super) fn begins(words: &[&str]) -> bool {
         || matches!(words, ["nr_descendants" | "nr_dying_descendants", _])
 }
 
-/// The usual number of control groups, by the rows of other kinds: each pod and container has one of each
-/// kind.
+/// The usual number of control groups, from the rows of other kinds: each pod and container has one group
+/// of each kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Cgroups {
     usual: u64,

@@ -20,7 +20,7 @@ fn is_node_not_ready(words: &[&str]) -> bool {
     status.starts_with("NotReady") && event_rows::is_age(age) && version.starts_with("v1.")
 }
 
-/// A row of pods that was evicted, with the message that says why.
+/// Whether the row shows an evicted pod, with a message that contains the reason.
 fn is_evicted(text: &str) -> bool {
     text.contains(" Evicted ")
         && (text.contains("The node had condition: ") || text.contains("The node was low on"))
@@ -71,7 +71,7 @@ pub(super) fn read(text: &str, line: u64, seen: &mut Seen) {
     }
 }
 
-/// `web-1  1/1  Terminating  …`, perhaps behind a namespace.
+/// `web-1  1/1  Terminating  …`, perhaps after a namespace.
 fn is_terminating(words: &[&str]) -> bool {
     let is_number = |text: &str| text.parse::<u32>().is_ok();
     let is_ready = |word: &str| word.split('/').count() == 2 && word.split('/').all(is_number);

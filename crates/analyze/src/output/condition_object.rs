@@ -1,5 +1,5 @@
 //! A condition of a node as `kubectl get node -o yaml` and `-o json` print it: six lines, sorted
-//! by their keys, of which the type is the last.
+//! by their keys, with the type last.
 //!
 //! ```text
 //!   - lastHeartbeatTime: "2020-01-08T19:50:41Z"
@@ -14,7 +14,7 @@ use pleg_text::WallTime;
 
 use super::{NotReady, Seen, conditions};
 
-/// Longer messages are cut.
+/// The maximum length of a folded message. A condition with a longer one is not read.
 const MAX_MESSAGE: usize = 2000;
 
 #[derive(Debug, Default)]

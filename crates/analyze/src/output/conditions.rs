@@ -48,7 +48,7 @@ fn is_row(words: &[&str]) -> bool {
 /// Reads a row; returns whether it is one.
 pub(super) fn read(text: &str, line: u64, seen: &mut Seen) -> bool {
     let words: Vec<&str> = text.split_ascii_whitespace().take(8).collect();
-    // Of a pod: `Status:   Terminating (lasts 14m)`. After a minute, nearly every grace period is over.
+    // A pod: `Status:   Terminating (lasts 14m)`. After a minute, nearly every grace period is over.
     if let ["Status:", "Terminating", "(lasts", span] = words[..]
         && !span.ends_with("s)")
     {
@@ -68,8 +68,8 @@ pub(super) fn read(text: &str, line: u64, seen: &mut Seen) -> bool {
     true
 }
 
-/// Takes a condition, whose text has its reason and message, and the time since when it is what it
-/// is, where that is known.
+/// Reads a condition. `text` contains its reason and message; `since` shows when the condition changed,
+/// if that is known.
 pub(super) fn condition(
     kind: &str,
     status: &str,

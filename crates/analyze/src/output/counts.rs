@@ -2,7 +2,7 @@
 
 use super::{Seen, has_any, limits};
 
-/// Reads the number that `command` counted; returns whether it is known of what.
+/// Reads the number that `command` counted; returns whether it is known what was counted.
 pub(super) fn read_count(command: &str, text: &str, line: u64, seen: &mut Seen) -> bool {
     // `wc` names the file, if it was given one.
     let number = text.split(' ').next().unwrap_or(text);
@@ -38,7 +38,7 @@ fn is_option_for_all(word: &str) -> bool {
 }
 
 /// Reads `1048576  0  1048576`: how many files are open, how many of these are free, and how many may
-/// be open. Returns whether it was that.
+/// be open. Returns whether the line has this form.
 pub(super) fn read_open_files(text: &str, line: u64, seen: &mut Seen) -> bool {
     let numbers = text.split_ascii_whitespace().map(str::parse);
     let numbers: Vec<u64> = numbers.collect::<Result<_, _>>().unwrap_or_default();

@@ -9,7 +9,7 @@ pub(super) fn begins(words: &[&str]) -> bool {
     facts().begins("events", words.join(" ").as_bytes()) || is_row(words)
 }
 
-/// `4m12s  Warning  FailedSync  Pod/web  error …`, perhaps behind a namespace, without a header.
+/// A row without a header, `4m12s  Warning  FailedSync  Pod/web  error …`, perhaps after a namespace.
 pub(super) fn is_row(words: &[&str]) -> bool {
     let Some(at) = type_column(words).filter(|at| (1..=6).contains(at)) else {
         return false;
@@ -25,7 +25,7 @@ fn type_column(words: &[&str]) -> Option<usize> {
     words.position(|word| matches!(*word, "Normal" | "Warning"))
 }
 
-/// `Warning  FailedSync  4m12s  kubelet  error …`, as `kubectl describe` has it.
+/// `Warning  FailedSync  4m12s  kubelet  error …`, as `kubectl describe` prints it.
 pub(super) fn is_described(words: &[&str]) -> bool {
     let [kind, reason, age, _, ..] = words else {
         return false;
@@ -79,7 +79,7 @@ pub(super) fn read(text: &str, line: u64, seen: &mut Seen) {
         seen.warnings.excuse(Excuse::NameReserved);
         seen.reserved_names.add(times, line);
     }
-    // What a plugin could not reach it has reported: it does not hang.
+    // A plugin that reports what it could not reach does not hang.
     let is_unreachable = text.contains(": i/o timeout") && !text.contains("DeadlineExceeded");
     let event = Event {
         reason,

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::kind::Kind;
 
-/// The output of a command, with what its next lines need.
+/// The output of a command, with the state that is needed to read its next lines.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Form {
     /// `kubectl describe`.
@@ -36,7 +36,7 @@ pub(super) enum Form {
     Cgroups(Cgroups),
     /// `/proc/pressure`.
     Pressure(Pressure),
-    /// The states of the freezer.
+    /// The freezer states of control groups.
     Freezer,
     /// `/proc/PID/status`.
     Process,
@@ -64,14 +64,14 @@ impl Form {
         )
     }
 
-    /// The form that only this line can begin, or continue where a prompt is missing.
+    /// The form of output that the line itself begins or continues, even if a prompt is missing.
     pub(super) fn of_line(text: &str, whole: &str, now: Option<Self>) -> Option<Self> {
         let words: &[&str] = &text.split_ascii_whitespace().take(32).collect::<Vec<_>>();
         match now {
             _ if process::name(whole).is_some() => Some(Self::Process),
             Some(Self::Process) => None,
             _ if unit::begins(text).is_some() => Some(Self::Unit),
-            // The header of the processes belongs to the head above it.
+            // The header of the processes belongs to the summary above it.
             Some(Self::Load(_)) if !text.starts_with("top - ") => None,
             _ if load::begins(text, words) => Some(Self::Load(Load::default())),
             Some(Self::Load(_)) => None,

@@ -22,7 +22,8 @@ pub(super) fn read(text: &str, line: u64, seen: &mut Seen) {
     }
 }
 
-/// Reads what `command` printed of one cgroup; returns whether it was that.
+/// Reads a line that `command` printed from the freezer file of a cgroup. Returns whether it reads such a
+/// file.
 pub(super) fn read_file(command: &str, text: &str, line: u64, seen: &mut Seen) -> bool {
     let mut files = command.split_ascii_whitespace().filter_map(|word| {
         let (cgroup, file) = word.rsplit_once('/')?;

@@ -1,6 +1,6 @@
 //! `iostat`, `vmstat`, `sar` and `iotop`: what the disks do, and what the processors wait for.
 //!
-//! Columns are counted from the right: the words before the numbers differ from row to row.
+//! Columns are counted from the right: the number of words before the numbers differs from row to row.
 
 use super::Seen;
 use crate::table::TableRow;
@@ -18,9 +18,9 @@ pub(super) struct Io {
 enum Table {
     #[default]
     None,
-    /// The share of each state.
+    /// The share of time that the processors spend in each state.
     Processors,
-    /// Disks.
+    /// The disks.
     Devices,
     /// `vmstat`.
     System,
@@ -60,7 +60,7 @@ impl Io {
                 })
             }
             &"TID" if at("IO>").is_some() && is_last("COMMAND") => Some(table(Table::Threads, 0)),
-            // A short table of devices ends another one.
+            // A table of devices without these columns ends the previous table.
             first if first.starts_with("Device") => Some(table(Table::None, 0)),
             _ => None,
         }
@@ -113,7 +113,7 @@ fn thread(text: &str, line: u64, seen: &mut Seen) {
     seen.row(row.number("waiting", waiting));
 }
 
-/// `88.02`, or `88,02` as half of Europe writes it.
+/// `88.02`, or `88,02` in locales with a decimal comma.
 fn number(word: &str) -> Option<f64> {
     word.replace(',', ".").parse().ok()
 }

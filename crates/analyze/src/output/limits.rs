@@ -14,22 +14,22 @@ use std::collections::{BTreeMap, VecDeque};
 
 use crate::table::TableRow;
 
-/// How many things are distinguished.
+/// How many pairs of an amount and its limit are kept.
 const MAX_PAIRS: usize = 64;
 
 const TASKS: &str = "tasks";
 const THREADS: &str = "threads";
 const OPEN_FILES: &str = "open-files";
-/// What is watched by inotify, and by how many instances.
+/// The watches of inotify, which belong to its instances.
 const WATCHES: &str = "inotify-watches";
 const INSTANCES: &str = "inotify-instances";
 
 #[derive(Clone, Debug)]
 struct Number {
     what: &'static str,
-    /// The control group, or the process; empty for the node.
+    /// The control group or the process that the number is about; empty for the node.
     of: String,
-    /// Whether it is the limit, and not how much is used.
+    /// Whether the number is a limit, and not an amount in use.
     is_limit: bool,
 }
 
@@ -55,7 +55,7 @@ pub(super) struct Limits {
     expected: VecDeque<Number>,
     /// The process that the command is about, as it was typed.
     process: String,
-    /// How much is used, and the limit.
+    /// For each thing, how much is used, and its limit.
     pairs: BTreeMap<(&'static str, String), [Option<u64>; 2]>,
 }
 
@@ -77,8 +77,8 @@ impl Limits {
         };
     }
 
-    /// Reads a line that a command has printed; returns whether it is such a number, and gives both once
-    /// they are known.
+    /// Reads a line that a command has printed. Returns whether it contains a number of this kind, and a
+    /// row once both numbers of a pair are known.
     pub(super) fn line(&mut self, text: &str, line: u64) -> (bool, Option<TableRow>) {
         let Some((number, value)) = self.number(text) else {
             return (false, None);
@@ -127,7 +127,7 @@ impl Limits {
         pair[usize::from(number.is_limit)] = Some(value);
         let [used, most] = *pair;
         let (used, most) = used.zip(most.or(alone))?;
-        // Each number is compared once, but a limit with all numbers that follow.
+        // Each used amount is compared once, but a limit with all amounts that follow.
         pair[0] = None;
         Some(row(key.0, &key.1, used, most, line))
     }
@@ -142,7 +142,7 @@ pub(super) fn row(what: &str, of: &str, used: u64, most: u64, line: u64) -> Tabl
     row.number("percent", percent)
 }
 
-/// The number that a file or a setting of the kernel contains, by its path or name.
+/// What a file or a setting of the kernel contains, according to its path or name.
 fn file(path: &str) -> Option<Number> {
     let (directory, name) = path.rsplit_once(['/', '.']).unwrap_or(("", path));
     // pids.current has a dot in itself.
@@ -171,7 +171,7 @@ fn count(command: &str) -> Option<&'static str> {
     }
 }
 
-/// `12` or `$(pidof containerd)` of `/proc/$(pidof containerd)/fd`.
+/// The process in a path in `/proc`, as it was typed: `12`, or `$(pidof containerd)`.
 fn process(command: &str) -> Option<&str> {
     let (_, rest) = command.split_once("/proc/")?;
     rest.split('/').next()

@@ -46,7 +46,7 @@ impl Load {
         }
     }
 
-    /// A row: what a process takes of a processor, and whether it waits.
+    /// Adds a row about a process: how much of a processor it uses, and whether it waits.
     pub(super) fn process(&self, process: &ps::Row, seen: &mut Seen) {
         let row = TableRow::new("busy-processes", process.line)
             .text("pid", &*process.pid.to_string())
@@ -95,7 +95,7 @@ impl Shares {
     }
 }
 
-/// Processors that have a line each, as after pressing 1.
+/// The mean of processors that have a line each, as after pressing 1 in `top`.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 struct Each {
     count: f64,

@@ -11,7 +11,7 @@ pub(super) struct Memory {
 }
 
 impl Memory {
-    /// `total  used  free  shared  buff/cache  available`
+    /// Whether the words are a header: `total  used  free  shared  buff/cache  available`.
     pub(super) fn begins(words: &[&str]) -> bool {
         words.starts_with(&["total", "used", "free"])
     }

@@ -71,9 +71,9 @@ pub struct OutputReader {
     condition: Option<ConditionObject>,
     /// The last command at a prompt.
     typed: Option<Command>,
-    /// The command has printed nothing yet.
+    /// Whether the last command has printed nothing yet.
     is_pending: bool,
-    /// A prompt with a command was read.
+    /// Whether a prompt with a command was read.
     saw_command: bool,
     seen: Seen,
 }
@@ -99,11 +99,11 @@ pub struct Seen {
     system_ooms: SystemOoms,
     /// The unit or the process that the lines are about.
     of: String,
-    /// crictl has no configuration, so it tries the sockets of all runtimes.
+    /// Whether crictl has no configuration, so that it tries the sockets of all runtimes.
     tries_defaults: bool,
 }
 
-/// How often something was seen, and the last line of it.
+/// How often something was seen, and the last line that shows it.
 #[derive(Clone, Copy, Debug, Default)]
 struct Counted {
     count: u64,
@@ -120,16 +120,16 @@ impl Counted {
 /// A node that was not Ready, as its conditions show it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotReady {
-    /// Since when.
+    /// When the condition changed.
     pub since: WallTime,
-    /// The last time at which the kubelet reported it; earlier than `since` if the kubelet had
+    /// When the kubelet last reported the condition; earlier than `since` if the kubelet had
     /// stopped reporting.
     pub reported: WallTime,
-    /// The reason and the message.
+    /// The reason and the message of the condition.
     pub says: String,
-    /// Its line in the input.
+    /// The number of the condition's line in the input.
     pub line: u64,
-    /// The line itself.
+    /// The text of that line.
     pub text: String,
 }
 
@@ -138,7 +138,7 @@ pub struct NotReady {
 pub struct Trouble {
     /// The problem, in a sentence without a full stop.
     pub says: String,
-    /// Its line in the input.
+    /// The number of the line in the input that shows the problem.
     pub line: u64,
 }
 
@@ -147,16 +147,17 @@ pub struct Trouble {
 pub enum Took {
     /// A part of an output of this kind.
     Yes(Kind),
-    /// A prompt, or what people put around what they paste.
+    /// A prompt, or something that people put around what they paste.
     Around,
     /// Something else.
     No,
 }
 
-/// How much of each kind is kept.
+/// How many items of each kind are kept.
 const MAX_KEPT: usize = 200;
 
-/// `systemctl status` prints ten lines of the journal, `crictl` one or two of its own.
+/// How many log lines one output may contain: `systemctl status` prints ten lines of the journal, `crictl`
+/// one or two of its own.
 const MAX_LOG_LINES: u32 = 20;
 
 impl OutputReader {
@@ -239,7 +240,7 @@ impl OutputReader {
         self.form.is_some()
     }
 
-    /// The kind of the output that contains this log line, if one does.
+    /// Counts a log line. Returns the kind of the output that contains it, if one does.
     pub fn around_log_line(&mut self) -> Option<Kind> {
         let form = self.form?;
         self.is_pending = false;
@@ -272,7 +273,7 @@ impl OutputReader {
         self.saw_command
     }
 
-    /// Reads a line of `top` or `pidstat` that is a process.
+    /// Reads a line of `top` or `pidstat` that shows a process.
     pub fn process(&mut self, process: &Row) {
         if let Some(Form::Load(load)) = &self.form {
             load.process(process, &mut self.seen);
@@ -314,7 +315,7 @@ impl Seen {
         }
     }
 
-    /// Reads a line of the output of such commands; returns whether it means anything.
+    /// Reads a line that this tool printed; returns whether a rule matches it.
     fn command_line(&mut self, tool: &str, text: &str, line: u64) -> bool {
         let row = TableRow::new("command-lines", line).text("tool", tool);
         self.row(row.text("text", text))

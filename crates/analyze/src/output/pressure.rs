@@ -1,4 +1,4 @@
-//! `/proc/pressure`: for which part of the time tasks waited for a resource.
+//! `/proc/pressure`: the share of time in which tasks waited for a resource.
 
 use super::Seen;
 use crate::table::TableRow;
@@ -12,7 +12,7 @@ pub(super) enum Pressure {
 }
 
 impl Pressure {
-    /// The file of `cat /proc/pressure/io`, or of the line `==> /proc/pressure/io <==` that `tail`
+    /// The resource in `cat /proc/pressure/io`, or in the line `==> /proc/pressure/io <==` that `tail`
     /// prints.
     pub(super) fn named(text: &str) -> Option<Self> {
         let (_, name) = text.split_once("/proc/pressure/")?;
@@ -25,7 +25,7 @@ impl Pressure {
         }
     }
 
-    /// Whether such a line begins what a file contains.
+    /// The resource, if this line begins the contents of its file.
     pub(super) fn begins(text: &str) -> Option<Self> {
         let is_headline = text.starts_with("==> ") || text.contains(" avg10=");
         Self::named(text).filter(|_| is_headline)

@@ -1,4 +1,4 @@
-//! A shell's prompt, and the command behind it.
+//! A shell's prompt, and the command after it.
 
 use causes::facts::facts;
 
@@ -53,7 +53,7 @@ impl Command {
         self.text.split_ascii_whitespace().collect()
     }
 
-    /// The form of its output; `None` if it prints a log or a listing of processes.
+    /// The form of the command's output; `None` if it prints a log or a listing of processes.
     pub(super) fn form(&self) -> Option<Form> {
         let words = self.words();
         let (_, rest) = words.split_first()?;
@@ -90,7 +90,7 @@ impl Command {
         }
     }
 
-    /// Whether it uses the bus of a user.
+    /// Whether the command uses the bus of a user.
     fn is_of_a_session(&self) -> bool {
         let words = self.words();
         words.contains(&"--session") || words.contains(&"--user")
@@ -117,8 +117,8 @@ impl Command {
         }
     }
 
-    /// Reads the first line that it printed, if that has a meaning only behind this command; returns
-    /// whether it has.
+    /// Reads the first line that the command printed. Returns whether the line has a meaning that only the
+    /// command shows.
     pub(super) fn printed(&self, text: &str, line: u64, seen: &mut Seen) -> bool {
         match program(&self.text).unwrap_or_default() {
             _ if text == TIMED_OUT_CODE && self.text.ends_with("echo $?") => {
@@ -142,7 +142,7 @@ impl Command {
         }
     }
 
-    /// Whether a line that it printed means something.
+    /// Reads a line that the command printed; returns whether a rule matches it.
     fn printed_line(&self, text: &str, line: u64, seen: &mut Seen) -> bool {
         let row = TableRow::new("command-lines", line).text("command", &*self.text);
         seen.row(row.text("text", text).text("container", self.id()))
@@ -154,7 +154,7 @@ impl Command {
     }
 }
 
-/// `e2b8d70f416c`, or longer.
+/// Whether the word is an id: `e2b8d70f416c`, or longer.
 fn is_id(word: &str) -> bool {
     word.len() >= 12 && word.bytes().all(|byte| byte.is_ascii_hexdigit())
 }

@@ -1,7 +1,7 @@
 //! The event `SystemOOM`: the kubelet found in the kernel's log that a process outside of all containers was
 //! killed because memory ran out.
 //!
-//! The kubelet may be wrong about the container. If the input contains the kernel's log, and that reports that
+//! The kubelet may be wrong about that. If the input contains the kernel's log, and the kernel reports that
 //! the process exceeded the limit of its own control group, the node was not out of memory.
 
 use std::sync::LazyLock;
@@ -28,7 +28,7 @@ pub(super) struct SystemOoms {
 }
 
 impl SystemOoms {
-    /// The kubelet started this long ago.
+    /// Records that the kubelet started this long ago.
     pub(super) fn started(&mut self, age: &str) {
         if self.starts.len() < MAX_KEPT {
             self.starts.push(age.to_owned());
@@ -57,7 +57,7 @@ impl SystemOoms {
         }
     }
 
-    /// The events that show that the node itself was out of memory.
+    /// A row for each event that shows that the node itself was out of memory.
     pub(super) fn rows(&self) -> Vec<TableRow> {
         let is_of_node = |victim: &Option<String>| match victim {
             Some(victim) => !self.exceeded_limits.contains(victim),

@@ -3,7 +3,8 @@
 use super::{Seen, limits};
 use crate::table::TableRow;
 
-/// The unit of `● docker.service - Docker Application Container Engine`; of a dotted name, such as that of a snap, the last part.
+/// The unit of `● docker.service - Docker Application Container Engine`. Of a name with several dots, such
+/// as that of a snap, only the last part is returned.
 pub(super) fn begins(text: &str) -> Option<&str> {
     // "â—" is what is left of a "●" that was read as Windows-1252.
     let rest = text.trim_start_matches(['●', '○', '×', '*', '↻', 'â', '—', ' ']);
@@ -20,7 +21,8 @@ pub(super) fn read(text: &str, line: u64, seen: &mut Seen) {
         seen.of = unit.to_owned();
         return;
     }
-    // `Units: 350 loaded`, or `350 loaded`: those that systemd keeps in memory. `Loaded: loaded` is no number.
+    // `Units: 350 loaded`, or `350 loaded`: the units that systemd keeps in memory. `Loaded: loaded` has no
+    // number.
     if let Some((units, _)) = text.split_once(" loaded") {
         return seen.figure("kept-units", units.trim_start_matches("Units: "), line);
     }

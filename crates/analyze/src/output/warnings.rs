@@ -1,4 +1,4 @@
-//! Events that show that something is wrong, by the rules on events.
+//! Events that show that something is wrong, according to the rules on events.
 
 use std::collections::BTreeSet;
 
@@ -8,15 +8,15 @@ use super::{Seen, Trouble, has_any};
 use crate::evidence::Evidence;
 use crate::rules::{Event, Excuse, Rules};
 
-/// A Secret or ConfigMap that a pod is to mount and that does not exist.
+/// How events name a Secret or ConfigMap that a pod is to mount and that does not exist.
 const NO_OBJECT: [&str; 4] = ["secret \"", "secrets \"", "configmap \"", "configmaps \""];
 
-/// What events show, unless other events excuse it. Those may be read later.
+/// What events show, unless other events excuse it. The excuse may be read later.
 #[derive(Debug, Default)]
 pub(super) struct Warnings {
     excuses: BTreeSet<Excuse>,
     evidence: Vec<(Excuse, Evidence)>,
-    /// The first for each excuse.
+    /// The first problem for each excuse.
     troubles: Vec<(Excuse, Trouble)>,
 }
 

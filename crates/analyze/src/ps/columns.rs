@@ -19,7 +19,7 @@ pub(super) fn is_command(column: &str) -> bool {
 /// `Tue Mar 12 22:01:40 2019`.
 const LSTART_WORDS: usize = 5;
 
-/// The first `words` words, and the text behind them.
+/// The first `words` words, and the text after them.
 fn behind(text: &str, words: usize) -> Option<(&str, &str)> {
     let mut rest = text;
     for _ in 0..words {
@@ -60,7 +60,7 @@ pub(super) fn by_columns(columns: &[String], line: &str) -> Option<Row> {
         let last = at + 1 == columns.len();
         let word_and_rest = match name {
             "LSTART" => behind(trimmed, LSTART_WORDS),
-            // The arguments extend up to the columns behind it.
+            // The arguments extend up to the columns after them.
             name if is_command(name) => before(trimmed, words_of(&columns[at + 1..], trimmed)),
             _ => trimmed.split_once(' '),
         };
@@ -132,7 +132,7 @@ fn is_state(word: &str) -> bool {
         && word.chars().all(is_part)
 }
 
-/// `ps` shows the time of a start within the last day, and the date of an earlier one.
+/// The age, from the start that `ps` shows: the time if it was within the last day, else the date.
 fn since(word: &str) -> Age {
     match !word.contains(':') && word.chars().any(|c| c.is_ascii_digit()) {
         true => Age::Hours,
@@ -140,7 +140,7 @@ fn since(word: &str) -> Age {
     }
 }
 
-/// `02-03:04:05`, `03:04:05` or `11:44`, which is minutes and seconds; or seconds alone, of `etimes`.
+/// The age, from `02-03:04:05`, `03:04:05`, `11:44` (minutes and seconds), or the seconds of `etimes`.
 fn elapsed(word: &str) -> Age {
     if let Ok(seconds) = word.parse() {
         return of_seconds(seconds);

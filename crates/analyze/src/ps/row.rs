@@ -8,7 +8,7 @@ use super::columns::{by_columns, guessed, is_command, is_header};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Age {
-    /// Nothing.
+    /// The age is not known.
     #[default]
     #[serde(skip)]
     Unknown,
@@ -36,21 +36,21 @@ pub struct Row {
     pub pid: u32,
     /// The parent's process id; in a tree (`ps f`) it is derived from the indentation.
     pub ppid: Option<u32>,
-    /// `S`, `D`, `Ssl`.
+    /// The state with its flags: `S`, `D`, `Ssl`.
     pub state: Option<String>,
-    /// The kernel function that it waits in, possibly truncated.
+    /// The kernel function that the process waits in, possibly truncated.
     pub wchan: Option<String>,
-    /// Percent of a processor that it took, in all its life as `ps` prints it.
+    /// The use of a processor over the whole life of the process, in percent, as `ps` prints it.
     pub cpu: Option<f32>,
-    /// Percent of a processor that it took in the last interval, as `top` and `pidstat` print it.
+    /// The use of a processor in the last interval, in percent, as `top` and `pidstat` print it.
     pub busy: Option<f32>,
-    /// Its resident memory in KiB.
+    /// The resident memory in KiB.
     pub memory_kib: Option<u64>,
-    /// Its minimum age.
+    /// The minimum age of the process.
     pub age: Age,
     /// The command with its arguments.
     pub command: String,
-    /// Its line in the input.
+    /// The number of the line in the input.
     pub line: u64,
 }
 
@@ -128,7 +128,7 @@ impl PsReader {
     fn place_in_tree(&mut self, row: &mut Row) {
         let depth = row.command.find("\\_ ").map_or(0, |at| at + 1);
         match depth {
-            // A wide column before it.
+            // A wide column may precede the command.
             0 => row.command = row.command.trim_start().to_owned(),
             _ => drop(row.command.drain(..depth + 2)),
         }

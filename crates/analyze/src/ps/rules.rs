@@ -19,7 +19,7 @@ pub struct ProcessRule {
     /// The command contains one of these. If empty, any command matches.
     #[serde(default)]
     pub(crate) any: Texts,
-    /// The letter of its state: `T`, `D`, `Z`.
+    /// The letter of the process's state: `T`, `D`, `Z`.
     state: Option<char>,
     pid: Option<u32>,
     /// The minimum CPU use since it was started, in percent of one CPU.
@@ -28,7 +28,7 @@ pub struct ProcessRule {
     memory_mib: Option<u64>,
     /// The minimum age.
     age: Option<Age>,
-    /// The number of such processes that are needed.
+    /// The minimum number of such processes.
     #[serde(default = "one")]
     at_least: usize,
     /// Whether each matching process is evidence, and not only the first.

@@ -11,7 +11,7 @@ use crate::table::TableRow;
 /// The maximum distance between the process ids of a command and of its child.
 const MAX_DISTANCE: u32 = 64;
 
-/// The maximum number of process ids in a command of an advice.
+/// The maximum number of process ids in a command that an advice shows.
 const MAX_EXAMPLES: usize = 5;
 
 /// What the processes show together. `late_calls` is the number of timed-out calls that wait for CNI plugins,
@@ -106,7 +106,7 @@ fn is_of_gpu_driver(row: &Row) -> bool {
     name.starts_with("nvidia-") || name.starts_with("nvc:")
 }
 
-/// The shim with the most children that have ended. A healthy one reaps them within milliseconds. Those
+/// The shim with the most children that have ended. A healthy shim reaps them within milliseconds. Children
 /// whose other threads are still alive (`l`) cannot be reaped yet, so they are not counted.
 fn dead_children(listing: &Listing) -> Option<TableRow> {
     let dead = |row: &&Row| {
@@ -146,8 +146,8 @@ pub fn is_runc_asleep(rows: &[Row]) -> bool {
         && !rows.iter().any(|row| is_in(row, 'D'))
 }
 
-/// `runc create` and its `runc init` have both been asleep for long, and no process is blocked in the
-/// kernel.
+/// A runc below a shim and its `runc init` are both asleep, the latter for more than an hour, and no
+/// process is blocked in the kernel.
 fn sleeping_runcs(listing: &Listing) -> Option<TableRow> {
     if listing.rows.iter().any(|row| is_in(row, 'D')) {
         return None;

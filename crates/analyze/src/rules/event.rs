@@ -9,10 +9,10 @@ use super::texts::Texts;
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct EventRule {
-    /// The reason is one of these; empty is any.
+    /// The reason is one of these; empty for any reason.
     #[serde(default)]
     pub(super) reasons: Vec<String>,
-    /// One of these is in the row, too; empty is no condition.
+    /// The row contains one of these, too; empty for any row.
     #[serde(default)]
     pub(super) any: Texts,
     #[serde(default)]
@@ -23,12 +23,12 @@ pub struct EventRule {
     /// The minimum number of times: a single event may be usual.
     #[serde(default = "super::one")]
     times: u64,
-    /// How sure it is; a rule that supports no cause has none.
+    /// How sure the rule is; `None` for a rule that supports no cause.
     pub(crate) confidence: Option<Confidence>,
-    /// What it shows, in a sentence without a full stop; `{reason}` stands for the reason.
+    /// What the event shows, in a sentence without a full stop; `{reason}` stands for the reason.
     says: String,
     pub(crate) headline: Option<String>,
-    /// The rule does not count if events show this.
+    /// The rule does not count if other events show this excuse.
     pub(crate) unless: Option<Excuse>,
 }
 
@@ -36,12 +36,12 @@ pub(crate) struct Event<'a> {
     pub(crate) reason: &'a str,
     pub(crate) text: &'a str,
     pub(crate) times: u64,
-    /// It reports that something was not done in time.
+    /// Whether the event reports that something was not done in time.
     pub(crate) timed_out: bool,
     pub(crate) line: u64,
 }
 
-/// What makes an event no fault of the node.
+/// Why an event is no fault of the node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Excuse {

@@ -1,4 +1,4 @@
-//! A file of rules: YAML, each rule with what it reads in front.
+//! A file of rules in YAML. Each rule begins with what it reads.
 //!
 //! ```yaml
 //! - on: line
@@ -34,7 +34,7 @@ pub(super) enum Rule {
     Goroutines(GoroutineRule),
     KernelStack(KernelStackRule),
     Process(ProcessRule),
-    /// For rows of a table, or for a figure.
+    /// A rule on rows of a table, or on a figure.
     Table(TableRule),
 }
 
@@ -113,7 +113,7 @@ fn needs_one(key: &str, texts: &Texts) -> Result<(), String> {
 }
 
 impl Rule {
-    /// Whether the confidence is missing, which is optional only for rules that support no cause.
+    /// Whether the rule has no confidence. Only rules that support no cause may lack it.
     pub(super) fn lacks_confidence(&self) -> bool {
         match self {
             Self::Event(rule) => rule.confidence.is_none(),
@@ -122,7 +122,8 @@ impl Rule {
         }
     }
 
-    /// Replaces the names of lists by their texts, and checks what the types do not. The error is a sentence.
+    /// Replaces the names of lists with their texts, and checks what the types do not check. The error is a
+    /// sentence.
     fn finish(&mut self, lists: &Lists) -> Result<(), String> {
         // The text of a cell may be empty.
         let may_be_empty = matches!(self, Self::Table(_));
@@ -182,7 +183,7 @@ pub(super) fn parse(path: &str, text: &str, lists: &Lists) -> Result<Vec<(u64, R
     finish(path, rules.collect(), lists)
 }
 
-/// Checks the rules of a file, and puts lists into them.
+/// Checks the rules of a file, and replaces the names of lists in them.
 pub(super) fn finish(
     path: &str,
     mut rules: Vec<(u64, Rule)>,

@@ -16,7 +16,7 @@ use causes::{Cause, SiteCause};
 
 use super::{Error, Rules, file};
 
-/// A larger file is not a file of rules.
+/// The maximum size of a file: a larger one is not a file of rules.
 const MAX_FILE_BYTES: u64 = 4 << 20;
 
 /// A file that shows a cause, or does not.
@@ -161,7 +161,7 @@ fn shown(path: &Path) -> String {
     path.display().to_string()
 }
 
-/// The text of a file, with line ends as on Linux; `None` if there is none.
+/// The text of a file, with line ends as on Linux; `None` if there is no such file.
 fn read(path: &Path) -> Result<Option<String>, Error> {
     let error = |says: String| Err(wrong(path, says));
     match std::fs::metadata(path) {

@@ -1,4 +1,4 @@
-//! Texts that every line is searched for, besides those of rules: they decide how a line is read further.
+//! Texts that every line is searched for, besides those of rules. They decide how a line is read further.
 
 use std::sync::LazyLock;
 

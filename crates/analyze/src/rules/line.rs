@@ -8,13 +8,13 @@ use super::texts::Texts;
 use crate::kind::Writer;
 use crate::line::{after, number_after, text, until};
 
-/// A line that supports a cause.
+/// A rule about lines that support a cause.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct LineRule {
-    /// What is searched for. Case counts.
+    /// The text that is searched for. Case counts.
     pub text: String,
-    /// One of these is in the line, too; empty is no condition.
+    /// One of these is in the line, too; empty for any line.
     #[serde(default)]
     pub any: Texts,
     /// All of these are in the line, too.
@@ -23,18 +23,19 @@ pub struct LineRule {
     /// None of these is in the line.
     #[serde(default)]
     pub without: Texts,
-    /// After the text is a version of runc that has this fault.
+    /// The text is followed by a version of runc that has this fault.
     pub runc: Option<Fault>,
     /// The program that writes such lines.
     pub writer: Writer,
-    /// How sure it is.
+    /// How sure the rule is.
     pub confidence: Confidence,
-    /// The number of lines that are needed: some lines are usual once, at a start.
+    /// The minimum number of lines: some lines are usual once, at a start.
     #[serde(default = "super::one")]
     pub lines: u64,
     /// The maximum average time between lines, in seconds. Lines further apart do not count.
     pub apart_seconds: Option<i64>,
-    /// Such lines are repeated for as long as the fault lasts: one line is less sure, and three are certain.
+    /// Such lines are repeated for as long as the fault lasts. A single line lowers the confidence, and
+    /// three lines make the cause certain.
     #[serde(default)]
     pub repeated: bool,
     /// The rule does not count if its lines are about several containers.
@@ -54,11 +55,11 @@ pub struct LineRule {
     headline: Option<String>,
 }
 
-/// A number in a line. A line without it is not excluded.
+/// A number in a line. A line without it matches if `least` is 0.
 #[derive(Debug, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 struct Number {
-    /// It is directly after this text.
+    /// The text directly before the number.
     after: String,
     #[serde(default)]
     least: u64,
@@ -83,9 +84,9 @@ impl Number {
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Failure {
-    /// What is searched for. Case counts.
+    /// The text that is searched for. Case counts.
     pub text: String,
-    /// One of these is in the line, too; empty is no condition.
+    /// One of these is in the line, too; empty for any line.
     #[serde(default)]
     pub any: Texts,
     /// All of these are in the line, too.
@@ -96,10 +97,10 @@ pub struct Failure {
     pub without: Texts,
     /// What failed, in a sentence without a full stop.
     pub says: String,
-    /// The number of lines that are needed: a single one is usual.
+    /// The minimum number of lines: a single one is usual.
     #[serde(default = "super::one")]
     pub lines: u64,
-    /// Which lines count.
+    /// Which lines are counted together.
     #[serde(default)]
     pub counted: Counted,
 }
@@ -108,7 +109,7 @@ pub struct Failure {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Counted {
-    /// All of them.
+    /// All lines.
     #[default]
     Together,
     /// Lines about the same container: one line about each of many containers is usual.
@@ -166,7 +167,8 @@ impl Failure {
         self.any.allow(line) && self.all.are_all_in(line) && !self.without.are_in(line)
     }
 
-    /// The kubelet ends with a fatal error. No text is searched for: the form of the line shows it.
+    /// The failure of a kubelet that exits with a fatal error. No text is searched for: the form of the
+    /// line shows it.
     pub(crate) fn fatal() -> Self {
         Self {
             says: "the kubelet, or another program that logs in the same way, exited with a fatal \

@@ -1,4 +1,4 @@
-//! Searches a line for the texts of all rules at once, so that a line without any costs next to nothing.
+//! Searches a line for the texts of all rules at once, so that a line with none costs next to nothing.
 
 use std::sync::LazyLock;
 
@@ -8,13 +8,13 @@ use super::interest::{Interest, OF_FORM, interests};
 use super::search::Search;
 use super::{Failure, Rules};
 
-/// The kubelet ends with a fatal error.
+/// The failure of a kubelet that exits with a fatal error.
 pub(crate) static FATAL: LazyLock<Failure> = LazyLock::new(Failure::fatal);
 
 /// What was found in a line.
 #[derive(Clone, Debug, Default)]
 pub struct Found {
-    /// The rules on lines, by their index.
+    /// The indices of the matching rules on lines.
     pub rules: Vec<usize>,
     /// What failed, for an unknown reason.
     pub failure: Option<&'static Failure>,
@@ -80,7 +80,7 @@ impl LineSearch {
         all.chain(interests().iter().map(|(text, _)| *text))
     }
 
-    /// What is in the line.
+    /// The rules, interests and failures whose texts are in the line.
     pub fn find(&self, line: &[u8]) -> Found {
         let rules = Rules::active();
         let mut found = Found::default();
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_of_several_interests() {
+    fn a_line_may_have_several_interests() {
         let line = "PLEG: Ignoring events for pod a/b: pleg was last seen active 4m";
         let found = LineSearch::active().find(line.as_bytes());
         assert!(found.is(Interest::Pleg) && found.is(Interest::Call) && !found.is(Interest::Start));

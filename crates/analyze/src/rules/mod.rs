@@ -58,11 +58,11 @@ use crate::ps::ProcessRule;
 /// A rule of a cause.
 #[derive(Debug)]
 pub struct CauseRule<R> {
-    /// The cause that it supports.
+    /// The cause that the rule supports.
     pub cause: Cause,
     /// The rule.
     pub rule: R,
-    /// Its file and line.
+    /// The file and line of the rule.
     pub place: String,
 }
 
@@ -76,7 +76,7 @@ pub struct Rules {
     pub(crate) events: Vec<CauseRule<EventRule>>,
     /// Rules on events that support no cause. The first one that holds counts.
     pub(crate) failed_events: Vec<EventRule>,
-    /// How many rules on lines are from the catalogue. They are the first ones.
+    /// How many rules on lines are from the catalogue. These precede the others in `lines`.
     built_in_lines: usize,
     /// How many of all rules are from the catalogue.
     built_in: usize,
@@ -110,7 +110,7 @@ impl Rules {
         Ok(Self::active())
     }
 
-    /// Whether the kernel shows the cause: in its log, or by where threads wait.
+    /// Whether a rule of the cause reads what the kernel shows: its log, or where threads wait.
     pub fn asks_the_kernel(&self, cause: Cause) -> bool {
         let mut lines = self.lines.iter();
         let mut stacks = self.kernel_stacks.iter();
@@ -166,7 +166,7 @@ impl Rules {
         Ok(rules)
     }
 
-    /// Sorts the rules of which only the first that holds counts.
+    /// Sorts the rules on goroutines: only the first one that holds counts.
     fn sort(&mut self) {
         self.goroutines.sort_by_key(|of| of.rule.order);
     }
@@ -237,12 +237,12 @@ fn of<R>(cause: Cause, place: String, rule: R) -> CauseRule<R> {
     CauseRule { cause, rule, place }
 }
 
-/// Rules were installed after something was read.
+/// The error if rules are installed after something was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("rules cannot be installed after something was read")]
 pub struct TooLate;
 
-/// A file of rules that is not valid: where, and why.
+/// A mistake in a folder of rules: where it is, and what is wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Error {
     path: String,

@@ -22,7 +22,7 @@ pub struct Checked {
 }
 
 impl Rules {
-    /// Analyzes all samples. These rules must be those of this process.
+    /// Analyzes all samples. These rules must be the active ones.
     pub fn check(&'static self, now: WallTime) -> Checked {
         let wrong = self.samples.iter().filter_map(|sample| wrong(sample, now));
         Checked {
@@ -32,13 +32,13 @@ impl Rules {
         }
     }
 
-    /// An error for each rule on lines that matches no line of a sample.
+    /// An error for each rule on lines that matches no line of a sample that shows its cause.
     fn without_sample(&'static self) -> Vec<Error> {
         let mut seen = BTreeSet::new();
         for sample in self.samples.iter().filter(|sample| sample.hits) {
             if let Ok(text) = std::fs::read(&sample.path) {
                 let each = |line: &[u8], _| seen.extend(LineSearch::active().find(line).rules);
-                // The text is in memory.
+                // Reading from memory does not fail.
                 let _ = each_line(&text[..], each);
             }
         }

@@ -37,18 +37,18 @@ const BUCKETS: usize = 1 << 12;
 struct Piece {
     bytes: [u8; PIECE],
     text: u16,
-    /// Where in the text it begins.
+    /// Where in the text the piece begins.
     offset: u16,
 }
 
 #[derive(Debug)]
 pub(super) struct Search {
     texts: Vec<&'static str>,
-    /// A bit for each hash that a piece has.
+    /// A bit for each hash, which is set if a piece has this hash.
     known: Box<[u64]>,
     /// The pieces, those of one bucket side by side.
     pieces: Vec<Piece>,
-    /// Where each bucket begins, and at last where they end.
+    /// Where each bucket begins in `pieces`, and finally where the last one ends.
     buckets: Vec<u16>,
 }
 
@@ -57,7 +57,7 @@ impl Search {
     pub(super) fn new(texts: Vec<&'static str>) -> Self {
         assert!(texts.len() <= MAX_TEXTS, "too many texts");
         let usual = facts().usual_lines.iter().flat_map(|line| windows(line));
-        // A piece that also occurs in these is chosen only if the text has no better one.
+        // A piece that also occurs in usual lines is chosen only if the text has no better one.
         let usual: HashSet<[u8; PIECE]> = usual.collect();
         let mut pieces: Vec<Piece> = Vec::with_capacity(texts.len() * STRIDE);
         for (number, text) in (0..).zip(&texts) {
@@ -90,8 +90,8 @@ impl Search {
         }
     }
 
-    /// Calls `found` once with the number of each text that is in the line. A long line may contain a text
-    /// thousands of times, and the caller may read the whole line for each call.
+    /// Calls `found` once for each text that is in the line, with the text's number. A long line may
+    /// contain a text thousands of times, and the caller may read the whole line for each call.
     pub(super) fn each(&self, line: &[u8], mut found: impl FnMut(usize)) {
         let mut seen = [0; MAX_TEXTS / 64];
         let mut first = |text: usize| {
@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_that_is_there_many_times_is_given_once() {
+    fn a_text_that_occurs_many_times_is_reported_once() {
         let search = Search::new(vec!["aaaaaaaaa"]);
         assert_eq!(found(&search, &"a".repeat(20)), [0]);
         for short in ["", "a", "aaaaaaaa"] {
@@ -195,7 +195,7 @@ mod tests {
 
     #[test]
     #[should_panic(expected = "too short")]
-    fn a_text_that_could_be_passed_over_is_refused() {
+    fn a_text_that_could_be_missed_is_refused() {
         Search::new(vec!["NodeRead"]);
     }
 }

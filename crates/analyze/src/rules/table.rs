@@ -28,21 +28,21 @@ pub struct TableRule {
     most: Option<Limit>,
     #[serde(default)]
     pub(super) cells: BTreeMap<String, Condition>,
-    /// How sure it is; a rule that supports no cause has none.
+    /// How sure the rule is; `None` for a rule that supports no cause.
     pub(super) confidence: Option<Confidence>,
-    /// What it shows, in a sentence without a full stop; cells are filled in.
+    /// What the row shows, in a sentence without a full stop; cells are filled in.
     says: String,
-    /// The headline that replaces the title, filled in likewise, if all its cells are known.
+    /// The headline that replaces the title, with cells filled in; used only if all its cells are known.
     headline: Option<String>,
-    /// What to do with this node first, filled in likewise.
+    /// What to do with this node first, with cells filled in; used only if all its cells are known.
     advice: Option<String>,
-    /// It counts only beside other evidence of the cause.
+    /// Whether the evidence counts only beside other evidence for the cause.
     #[serde(default)]
     beside: bool,
 }
 
-/// What a cell contains. A row without the cell does not match if `least`, `above`, `is`, `any` or `fault`
-/// is set; a row with it does not if it must be `absent`.
+/// What a cell must contain. A row without the cell does not match if `least`, `above`, `is`, `any` or
+/// `fault` is set; a row with the cell does not match if `absent` is set.
 #[derive(Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub(super) struct Condition {
@@ -176,7 +176,7 @@ impl TableRule {
         self.check()
     }
 
-    /// Whether the table exists and has these cells. The error is a sentence.
+    /// Checks that the table exists and has the cells that the rule uses. The error is a sentence.
     fn check(&self) -> Result<(), String> {
         let (name, is_figure) = (&self.table, self.is_figure);
         let Some(cells) = cells_of(name) else {
@@ -237,9 +237,9 @@ impl TableRule {
 /// What a row shows.
 #[derive(Debug)]
 pub(crate) enum Shown {
-    /// It supports causes.
+    /// The row supports causes.
     Evidence(Vec<Evidence>),
-    /// It shows that something failed.
+    /// The row shows that something failed.
     Failure(String),
     Nothing,
 }

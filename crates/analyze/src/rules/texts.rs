@@ -14,7 +14,7 @@ pub(super) type Lists = BTreeMap<String, Vec<String>>;
 #[derive(Clone, Debug, Default)]
 pub struct Texts {
     texts: Vec<String>,
-    /// The searches for them, prepared once: a log may repeat one line a million times.
+    /// The searches for the texts, prepared once: a log may repeat one line a million times.
     finders: Vec<Finder<'static>>,
 }
 
@@ -27,7 +27,7 @@ impl Deref for Texts {
 }
 
 impl Texts {
-    /// Puts the texts of the lists in the place of their names. The error is a name without a list.
+    /// Replaces the names of lists with their texts. The error is a name without a list.
     pub(super) fn resolve(&mut self, lists: &Lists) -> Result<(), String> {
         let mut all = Vec::new();
         for text in std::mem::take(&mut self.texts) {
@@ -45,7 +45,7 @@ impl Texts {
         Ok(())
     }
 
-    /// Whether one of them is in the text, or there are none, which is no condition.
+    /// Whether one of the texts occurs in this one. An empty set allows every text.
     pub(crate) fn allow(&self, text: &[u8]) -> bool {
         self.is_empty() || self.are_in(text)
     }

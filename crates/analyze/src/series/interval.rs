@@ -13,27 +13,27 @@ pub struct Interval {
     pub end: Option<i64>,
     /// The first value of "was last seen active X ago".
     pub first: i64,
-    /// The largest such value.
+    /// The largest value of "was last seen active X ago".
     pub last: i64,
     /// The kubelet's threshold for this value.
     pub threshold: i64,
     /// The number of lines.
     pub lines: u64,
-    /// The kubelet has not relisted since it started.
+    /// Whether the kubelet has not relisted since it started.
     pub never: bool,
-    /// Counts the starts of the kubelet in this input before the interval.
+    /// How often the kubelet started in this input before the interval.
     pub life: u64,
     /// When the kubelet started, if a line shows it.
     pub life_began: Option<i64>,
-    /// How long the log had no line before it.
+    /// How long before the interval the log had no line.
     pub silence_before: Option<i64>,
-    /// Whether the log continues after it without such lines.
+    /// Whether the log continues after the interval without such lines.
     pub closed: bool,
 }
 
-/// The maximum duration of a start...
+/// The maximum length of the interval of a normal start.
 const STARTUP: i64 = 8 * SECOND;
-/// ...and of one whose interval ends by itself.
+/// The maximum length of the interval of a normal start, if the interval ends by itself.
 const SLOW_STARTUP: i64 = THRESHOLD;
 /// An interval is over after this time without a line: the kubelet logs one every five seconds.
 const END_OF_INTERVAL: i64 = 15 * SECOND;
@@ -41,7 +41,7 @@ const END_OF_INTERVAL: i64 = 15 * SECOND;
 const SAME_RELIST: i64 = 10 * SECOND;
 
 impl Interval {
-    /// The time since the last relist at the end of the interval.
+    /// The time since the last relist at the end of the interval. Without a relist, the interval's length.
     pub fn peak(&self) -> i64 {
         match self.never {
             true => self.spans(),
@@ -49,7 +49,7 @@ impl Interval {
         }
     }
 
-    /// From the first line to the last.
+    /// The time from the first line to the last.
     pub fn spans(&self) -> i64 {
         match (self.start, self.end) {
             (Some(start), Some(end)) => end.saturating_sub(start).max(0),
@@ -62,19 +62,19 @@ impl Interval {
         self.end.filter(|_| !self.never)?.checked_sub(self.last)
     }
 
-    /// Shifts all of its times.
+    /// Shifts all times of the interval.
     pub fn shift(&mut self, by: i64) {
         for time in [&mut self.start, &mut self.end, &mut self.life_began] {
             *time = time.map(|time| time.saturating_add(by));
         }
     }
 
-    /// Whether it belongs to the normal start of a kubelet.
+    /// Whether the interval belongs to the normal start of a kubelet.
     pub fn is_startup(&self) -> bool {
         self.never && (self.spans() < STARTUP || self.closed && self.spans() < SLOW_STARTUP)
     }
 
-    /// Whether the kubelet itself did not run: otherwise it reports an exceeded threshold within
+    /// Whether the kubelet itself did not run. A running kubelet reports an exceeded threshold within
     /// ten seconds.
     pub fn is_stall(&self) -> bool {
         let late = self.first.saturating_sub(self.threshold);
@@ -128,7 +128,7 @@ pub struct Intervals {
     pid: Option<u32>,
 }
 
-/// Further intervals are only counted.
+/// How many intervals are kept. Further ones are only counted.
 const MAX_INTERVALS: usize = 2000;
 
 impl Intervals {
@@ -157,7 +157,7 @@ impl Intervals {
         self.life
     }
 
-    /// Notes the process that wrote a line. A new process id shows a new start.
+    /// Records the process that wrote a line. A new process id shows a new start.
     pub fn seen_pid(&mut self, pid: u32, time: Option<i64>) {
         if pid == 0 || self.pid == Some(pid) {
             return;
@@ -167,8 +167,8 @@ impl Intervals {
         }
     }
 
-    /// Adds a point. `silence` returns how long the log had no line before it. Returns whether an interval
-    /// begins.
+    /// Adds a point. `silence` returns how long before the point's line the log had no other. Returns
+    /// whether an interval begins.
     pub fn point(
         &mut self,
         time: Option<i64>,
@@ -207,7 +207,7 @@ impl Intervals {
         }
     }
 
-    /// Ends the input at this time.
+    /// Ends the input, whose last line has this time. Returns the intervals, and how many were dropped.
     pub fn end(mut self, time: Option<i64>) -> (Vec<Interval>, u64) {
         let end = self.current.as_ref().and_then(|current| current.end);
         let quiet = end.zip(time).map(|(end, time)| time - end);

@@ -46,19 +46,20 @@ pub(crate) const SECOND: i64 = 1_000_000_000;
 /// What a kubelet's logs contain besides the series.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Around {
-    /// Lists that failed because the runtime could not be reached.
+    /// The number of lists that failed because the runtime could not be reached.
     pub lists_refused: u64,
-    /// Lists that failed for another reason.
+    /// The number of lists that failed for another reason.
     pub lists_failed: u64,
-    /// Lists that timed out.
+    /// The number of lists that timed out.
     pub lists_late: u64,
-    /// Status calls for single containers or sandboxes that timed out.
+    /// The number of status calls for single containers or sandboxes that timed out.
     pub statuses_late: u64,
-    /// Lines about anything but the PLEG.
+    /// The number of the kubelet's lines that are no evidence.
     pub other_lines: u64,
-    /// Starts of the kubelet.
+    /// The number of starts of the kubelet.
     pub starts: u64,
-    /// The kubelet reported the runtime as down, because it had not returned its status for half a minute.
+    /// Whether the kubelet reported the runtime as down, because the runtime had not returned its status
+    /// for half a minute.
     pub runtime_down: bool,
 }
 
@@ -81,9 +82,9 @@ impl Around {
 pub struct PlegReading {
     /// The pattern of the series.
     pub pattern: Pattern,
-    /// What it shows, in one sentence.
+    /// What the series shows, in one sentence.
     pub reading: String,
-    /// Unhealthy intervals in order of time, without those of normal starts.
+    /// The unhealthy intervals in order of time, without those of normal starts.
     pub intervals: Vec<Shown>,
     /// The number of intervals beyond the limit.
     #[serde(skip_serializing_if = "crate::is_zero")]
@@ -98,7 +99,8 @@ pub struct Shown {
     pub start: Option<WallTime>,
     /// The last line's time.
     pub end: Option<WallTime>,
-    /// The largest value of X. If the kubelet never relisted, the time from the first line to the last.
+    /// The largest value of "last seen active X ago". If the kubelet never relisted, the time from the
+    /// first line to the last.
     pub peak_seconds: f64,
     /// The number of lines.
     pub lines: u64,

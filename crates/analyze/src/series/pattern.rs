@@ -4,13 +4,13 @@ use serde::Serialize;
 
 use super::{Around, Interval, SECOND};
 
-/// How the PLEG fails, by its series.
+/// How the PLEG fails, according to its series of "last seen active X ago".
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Pattern {
     /// X grows with the clock and never resets.
     ListNeverSucceeds,
-    /// A sawtooth with equal peaks: this many calls time out in each relist.
+    /// A sawtooth with equal peaks: the same number of calls time out in each relist.
     StuckContainers,
     /// Irregular peaks just above the threshold: slow, but nothing hangs.
     Overload,
@@ -41,13 +41,13 @@ impl Pattern {
         }
     }
 
-    /// Whether it is a fault.
+    /// Whether the pattern shows a fault.
     pub fn is_fault(self) -> bool {
         !matches!(self, Self::Startup | Self::None)
     }
 }
 
-/// A longer time than the calls that time out in one relist usually take.
+/// More time than the calls that time out in one relist usually take together.
 pub(super) const LONG: i64 = 600 * SECOND;
 /// The kubelet's default runtimeRequestTimeout.
 pub(super) const CALL_TIMEOUT: i64 = 120 * SECOND;
@@ -88,7 +88,7 @@ fn is_restart_loop(faults: &[&Interval]) -> bool {
     let mut lives: Vec<(&str, u64)> = faults.iter().map(|at| (&*at.host, at.life)).collect();
     lives.dedup();
     let short = |at: &&&Interval| at.peak() < 2 * LONG;
-    // After a start X begins at the threshold, three minutes later.
+    // After a start, X exceeds the threshold three minutes later, and is reported from then on.
     let from_the_start = |at: &&&Interval| {
         let times = at.life_began.zip(at.start);
         at.never || times.is_some_and(|(life, start)| start - life < at.threshold + 90 * SECOND)
@@ -133,8 +133,8 @@ fn of_teeth(teeth: &[&Interval], around: &Around) -> Pattern {
     }
 }
 
-/// Whether the peak is a multiple of the call timeout, at least twice. The last line is logged up
-/// to five seconds before the peak.
+/// Whether the peak is a multiple of the call timeout, and at least twice as long. The last line is logged
+/// up to five seconds before the peak.
 pub(super) fn is_multiple(peak: i64) -> bool {
     let calls = calls(peak);
     let beyond = peak - calls * CALL_TIMEOUT;

@@ -12,11 +12,11 @@ use crate::line::has;
 /// What a line reports about the last relist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Said {
-    /// It began this long ago, in nanoseconds, with this threshold.
+    /// The last relist began this long ago, which the kubelet compares with this threshold.
     Ago {
-        /// The time since it began, in nanoseconds.
+        /// The time since the last relist began, in nanoseconds.
         age: i64,
-        /// The threshold.
+        /// The threshold, in nanoseconds.
         threshold: i64,
     },
     /// No relist has completed since the kubelet started.
@@ -25,9 +25,9 @@ pub enum Said {
     Cut,
 }
 
-/// The start of the message.
+/// The start of the message of a kubelet that has relisted.
 pub const LAST_SEEN: &str = "pleg was last seen active";
-/// Every line about an unhealthy PLEG contains this.
+/// Every line about an unhealthy PLEG contains this, unless the kubelet has not relisted yet.
 static SENTENCE: LazyLock<Finder> = LazyLock::new(|| Finder::new(LAST_SEEN));
 /// The message of a kubelet that has not relisted yet.
 pub const NEVER: &str = "pleg has yet to be successful";
@@ -68,7 +68,7 @@ impl Said {
     }
 }
 
-/// A Go duration at the start; none where copying has put spaces into it.
+/// A Go duration at the start of the text; `None` if copying has put spaces into it.
 fn duration(text: &[u8]) -> Option<i64> {
     let text = text.trim_ascii_start();
     let end = text.iter().position(|byte| !is_part(*byte));
@@ -80,7 +80,7 @@ fn duration(text: &[u8]) -> Option<i64> {
     usual(whole).or_else(|| i64::try_from(read()?.0.as_nanos()).ok())
 }
 
-/// `16m6.502871305s`, as nearly all lines have it.
+/// The duration `16m6.502871305s`, whose form nearly all lines have.
 fn usual(text: &[u8]) -> Option<i64> {
     let [minutes, rest] = split_at(text, b'm')?;
     let [seconds, rest] = split_at(rest, b'.')?;

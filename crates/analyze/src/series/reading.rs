@@ -1,4 +1,4 @@
-//! Says in one sentence what the series shows.
+//! Describes in one sentence what the series shows.
 
 use std::time::Duration;
 
@@ -53,7 +53,7 @@ pub fn sentence(pattern: Pattern, intervals: &[Interval], around: &Around) -> St
     }
 }
 
-/// Fewer lines do not show a pattern.
+/// The minimum number of lines: fewer do not show a pattern.
 const MIN_LINES: u64 = 3;
 
 fn list_never_succeeds(faults: &[&Interval], longest: i64, around: &Around) -> String {
@@ -90,7 +90,7 @@ fn list_never_succeeds(faults: &[&Interval], longest: i64, around: &Around) -> S
     }
 }
 
-/// With fewer other lines, the input is an excerpt, from which lines may be missing.
+/// The minimum number of other lines: with fewer, the input is an excerpt, and lines may be missing.
 const MIN_OTHER_LINES: u64 = 20;
 
 fn why_no_list(around: &Around) -> &'static str {
@@ -151,7 +151,7 @@ fn lives(faults: &[&Interval]) -> usize {
     lives.len()
 }
 
-/// Rounded to a tenth of a second.
+/// The duration, rounded down to a tenth of a second.
 fn rounded(nanos: i64) -> GoDuration {
     let tenth = nanos.max(0) / (SECOND / 10) * (SECOND / 10);
     GoDuration(Duration::from_nanos(tenth.unsigned_abs()))

@@ -91,7 +91,7 @@ pub fn dumps(bytes: &[u8]) {
     );
 }
 
-/// Compressed text ends, or fails; it never takes more than its window.
+/// Reading compressed text ends or fails, and never takes more memory than the maximum window.
 pub fn frames(bytes: &[u8]) {
     let mut most = Frames::new(bytes).take(16 << 20);
     let _ = std::io::copy(&mut most, &mut std::io::sink());

@@ -7,7 +7,7 @@ use analyze::input::{NoObserver, each_line, read};
 use analyze::series::PlegReading;
 use pleg_text::WallTime;
 
-/// In the middle of 2023.
+/// A time in the middle of 2023.
 pub fn now() -> WallTime {
     WallTime::from_unix_nanos(1_687_000_000_000_000_000).unwrap()
 }

@@ -4,11 +4,11 @@ use std::cmp::Ordering;
 
 use serde::{Deserialize, Deserializer};
 
-/// A version with three numbers, or a candidate for it.
+/// A version with three numbers, or a release candidate of such a version.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Version {
     numbers: [u64; 3],
-    /// A release candidate comes before its release.
+    /// The number of a release candidate. A candidate is older than its release.
     candidate: Option<u64>,
 }
 
@@ -66,8 +66,8 @@ pub(super) fn first_number(text: &str) -> Option<u64> {
     numbers(text).first().copied()
 }
 
-/// All numbers in a text, by which packages of one distribution are compared: `219-62.el7_6.8`
-/// is 219, 62, 7, 6, 8.
+/// All numbers in a text, by which packages of one distribution are compared: those of
+/// `219-62.el7_6.8` are 219, 62, 7, 6, 8.
 pub(super) fn numbers(text: &str) -> Vec<u64> {
     text.split(|char: char| !char.is_ascii_digit())
         .filter_map(|word| word.parse().ok())

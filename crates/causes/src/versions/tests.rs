@@ -107,7 +107,7 @@ fn on_each_branch_all_packages_since_the_repaired_one_are_repaired_and_none_befo
         let at = at.expect("the first repaired package");
         for (number, package) in packages.iter().enumerate() {
             let expected = if number < at { Affected } else { Repaired };
-            // Neither the epoch nor the architecture is one of its numbers.
+            // Neither an epoch nor an architecture changes the result.
             for package in [
                 package.clone(),
                 format!("0:{package}"),

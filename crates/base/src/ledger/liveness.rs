@@ -140,3 +140,36 @@ impl Ledger {
 pub(super) fn expires_as_witness_at(awaited_since: Instant, sent: Instant) -> Instant {
     sent + sent.saturating_duration_since(awaited_since)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::Places;
+    use super::*;
+    use crate::About;
+
+    #[test]
+    fn a_cancelled_call_is_no_reason_to_send_no_witness_but_a_lost_connection_is() {
+        let start = Instant::now();
+        let at = |millis| start + Duration::from_millis(millis);
+        let key = |id: &str| (Rpc::ContainerStatus, Some(id.into()));
+        let mut ledger = Ledger::new(Places::default(), start);
+        let begin = |ledger: &mut Ledger, id: &str, now| {
+            let about = About {
+                id: Some(id.into()),
+                ..About::node(Rpc::ContainerStatus)
+            };
+            ledger.begin(about, now);
+        };
+        begin(&mut ledger, "hangs", at(0));
+        begin(&mut ledger, "other", at(10));
+        ledger.answered(&key("other"), at(20));
+        begin(&mut ledger, "third", at(30));
+        begin(&mut ledger, "fourth", at(40));
+        let wanted = Some(Rpc::ContainerStatus);
+        assert_eq!(ledger.wants_witness(at(1100)), wanted);
+        ledger.cancelled(&key("third"));
+        assert_eq!(ledger.wants_witness(at(1100)), wanted);
+        ledger.lost(&key("fourth"));
+        assert_eq!(ledger.wants_witness(at(1100)), None);
+    }
+}

@@ -303,6 +303,12 @@ impl Ledger {
     /// Ends a call whose connection was lost before the answer. Returns what it was about.
     pub fn lost(&mut self, key: &Key) -> Option<About> {
         self.is_unreachable = true;
+        self.cancelled(key)
+    }
+
+    /// Ends a call that its caller does not need any more, which shows nothing about the runtime. Returns
+    /// what it was about.
+    pub fn cancelled(&mut self, key: &Key) -> Option<About> {
         Some(self.outstanding.remove(key)?.about)
     }
 

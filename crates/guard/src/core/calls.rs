@@ -102,7 +102,7 @@ impl Guard {
     pub(super) fn cancel(&mut self, runtime_call: RuntimeCallId, now: Instant) {
         if let Some(outstanding) = self.runtime_calls.remove(&runtime_call) {
             if let Some(key) = outstanding.tracked_key() {
-                self.prober.ledger.lost(&key);
+                self.prober.ledger.cancelled(&key);
                 self.track_next(key, now);
             }
             self.actions.push(Action::Cancel(runtime_call));

@@ -161,3 +161,36 @@ fn files_from_windows_are_read_and_special_files_are_refused() {
         );
     }
 }
+
+#[test]
+fn a_cause_may_supersede_one_of_a_later_folder_and_an_unknown_id_is_reported_once() {
+    let page = |id: &str, supersedes: &str| {
+        format!(
+            "---\nid: {id}\ntitle: {id} hangs\nsupersedes: [{supersedes}]\nadvice:\n  - restart it\n---\n\nText.\n"
+        )
+    };
+    let of = |id: &str, supersedes: &str| {
+        let root = Path::new(env!("CARGO_TARGET_TMPDIR"))
+            .join("several")
+            .join(id);
+        let _ = fs::remove_dir_all(&root);
+        let cause = root.join(id);
+        fs::create_dir_all(&cause).unwrap();
+        fs::write(cause.join("page.md"), page(id, supersedes)).unwrap();
+        fs::write(cause.join("rules.yaml"), LINE).unwrap();
+        root
+    };
+    let first = of("acme-first", "acme-second");
+    let second = of("acme-second", "acme-none");
+    let third = of("acme-third", "disk-full");
+    let errors = Rules::with_folders(&[first, second.clone(), third]).unwrap_err();
+    let page = second.join("acme-second/page.md");
+    let expected = format!(
+        "{}: it supersedes \"acme-none\", which is not the id of a cause",
+        page.display()
+    );
+    assert_eq!(
+        errors.iter().map(ToString::to_string).collect::<Vec<_>>(),
+        [expected]
+    );
+}

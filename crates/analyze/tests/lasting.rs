@@ -81,3 +81,17 @@ fn a_line_that_counts_the_restarts_itself_is_enough() {
     is_healthy(&restarted(5));
     shows(&restarted(412), "kubelet-not-running");
 }
+
+#[test]
+fn a_container_that_fails_again_is_counted_however_many_others_have_failed_meanwhile() {
+    let stop = |number: u32| {
+        let id = format!("{number:064x}");
+        format!(
+            "time=\"2026-05-05T13:00:00Z\" level=error msg=\"StopContainer for \\\"{id}\\\" with timeout 30 (s): container {id} with stop signal timed out after 30s\"\n"
+        )
+    };
+    let others: String = (2..600).map(stop).collect();
+    let found = text(stop(1) + &others + &stop(1));
+    let shown = found.summary.to_string();
+    assert!(shown.contains("a container cannot be killed"), "{shown}");
+}

@@ -87,8 +87,9 @@ impl Repeated {
             }
             Counted::PerContainer => {
                 let container = names::id(line).unwrap_or_default();
-                if self.per_container.len() < MAX_CONTAINERS {
-                    let key = (failure.says.as_str(), container);
+                let key = (failure.says.as_str(), container);
+                let is_known = self.per_container.contains_key(&key);
+                if is_known || self.per_container.len() < MAX_CONTAINERS {
                     self.per_container.entry(key).or_insert_with(new).lines += 1;
                 }
             }

@@ -35,9 +35,17 @@ impl Rules {
     /// All mistakes in the folders, in the order of their files.
     pub fn with_folders(folders: &[PathBuf]) -> Result<Self, Vec<Error>> {
         let mut rules = Self::built_in();
-        let mut errors = Vec::new();
+        let (mut errors, mut added) = (Vec::new(), Vec::new());
         for folder in folders {
+            let first = rules.sites.len();
             rules.add_folder(folder, &mut errors);
+            added.push((folder, first..rules.sites.len()));
+        }
+        // Causes may supersede each other, so all of them are declared first.
+        for (folder, causes) in added {
+            for cause in &rules.sites[causes] {
+                errors.extend(check_supersedes(folder, cause).err());
+            }
         }
         rules.sort();
         match errors.is_empty() {
@@ -68,15 +76,6 @@ impl Rules {
         }
         for cause in &causes {
             errors.extend(self.add_cause(cause).err());
-        }
-        // Causes may supersede each other, so all of them are declared first.
-        for cause in &self.sites {
-            let mut ids = cause.about().supersedes.iter();
-            if let Some(unknown) = ids.find(|id| id.parse::<Cause>().is_err()) {
-                let path = folder.join(cause.id()).join("page.md");
-                let says = format!("it supersedes {unknown:?}, which is not the id of a cause");
-                errors.push(wrong(&path, says));
-            }
         }
     }
 
@@ -147,6 +146,18 @@ impl Rules {
                 self.sites.push(cause);
                 Ok(cause)
             }
+        }
+    }
+}
+
+fn check_supersedes(folder: &Path, cause: &Cause) -> Result<(), Error> {
+    let mut ids = cause.about().supersedes.iter();
+    match ids.find(|id| id.parse::<Cause>().is_err()) {
+        None => Ok(()),
+        Some(unknown) => {
+            let path = folder.join(cause.id()).join("page.md");
+            let says = format!("it supersedes {unknown:?}, which is not the id of a cause");
+            Err(wrong(&path, says))
         }
     }
 }

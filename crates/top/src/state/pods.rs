@@ -116,9 +116,9 @@ fn condition(report: &PodReport) -> Condition {
     }
     let current = current(&report.status);
     let is = |state| current.values().any(|it| it.state == state);
-    let failed = current.values().find(|it| {
-        it.state == ContainerState::Exited && it.exit_code.is_some_and(|code| code != 0)
-    });
+    let failed = current
+        .values()
+        .find(|it| it.state == ContainerState::Exited && it.exit_code != Some(0));
     match (failed, waiting(report)) {
         _ if is(ContainerState::Unknown) => Condition::Unknown,
         (_, Some(waiting)) => Condition::Waiting {

@@ -212,3 +212,15 @@ fn only_the_selected_namespace_is_shown() {
     // A list call that hangs concerns every namespace.
     screen.line("the whole node");
 }
+
+#[test]
+fn a_container_whose_exit_code_is_unknown_has_not_completed() {
+    let mut screen = screen();
+    let died = event(43.0, "web", "ContainerDied", json!({"exitCode": null}));
+    screen.feed(43.0, [died]);
+    let line = screen.line("default/web ");
+    assert!(
+        line.contains("Exited") && !line.contains("Exited ("),
+        "{line}"
+    );
+}

@@ -33,7 +33,7 @@ impl MessageFormatter for Words {
             }
             Error::DuplicateMappingKey { .. } => "a key is given a second time".into(),
             Error::SerdeUnknownField { field, .. } => format!("{field} is not a key"),
-            // An invalid number is of this kind.
+            Error::InvalidScalar { ty: "boolean", .. } => "true or false is expected".into(),
             Error::InvalidScalar { .. } => {
                 "a positive whole number of at most 19 digits is expected".into()
             }
@@ -77,6 +77,7 @@ mod tests {
             ("relistperiod: 1s", 1, "relistperiod is not a key"),
             ("maxMessageSize: null", 1, "a positive whole number"),
             ("maxMessageSize: big", 1, "a positive whole number"),
+            ("diagnosis: {checkUp: maybe}", 1, "true or false"),
             ("relistPeriod: [1s]", 1, "neither a list nor a mapping"),
             ("hello", 1, "lines of the form `key: value`"),
             (

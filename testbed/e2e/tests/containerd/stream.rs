@@ -114,7 +114,7 @@ async fn a_stream_that_another_client_reads_too_is_not_trusted() {
     // This containerd gives each event to one of its clients.
     let other = Running::watch(&node.testbed.endpoint(), &["--kernel-hints", "off"]);
     other.synced();
-    // An event of a container within the last ten seconds would also count as an announcement of
+    // An event of a container within the last ten seconds would also count as announcing
     // its death.
     std::thread::sleep(Duration::from_secs(11));
 

@@ -25,7 +25,7 @@ pub const DEFAULT_LISTEN: SocketAddr =
     SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 20258);
 
 /// The largest `maxConcurrentInspections`: more would overload any runtime.
-const MAX_INSPECTIONS: usize = 1000;
+const MAX_CONCURRENT_CALLS: usize = 1000;
 
 /// The largest `maxMessageSize`: gRPC cannot express the length of a longer message.
 const MAX_MESSAGE_BYTES: usize = u32::MAX as usize;
@@ -125,7 +125,7 @@ pub enum ConfigError {
     },
     /// The file cannot be parsed, or contains an unknown key or value; the text shows the line.
     #[error("the configuration {path} is wrong: {error}")]
-    Wrong {
+    Unparsable {
         /// The file.
         path: String,
         /// What and where.
@@ -133,7 +133,7 @@ pub enum ConfigError {
     },
     /// The file can be parsed, but one of its values is invalid.
     #[error("{0}")]
-    Senseless(String),
+    Invalid(String),
 }
 
 impl Default for AgentConfig {
@@ -173,7 +173,7 @@ impl AgentConfig {
             path: name(),
             error,
         })?;
-        Self::parse(&text).map_err(|error| ConfigError::Wrong {
+        Self::parse(&text).map_err(|error| ConfigError::Unparsable {
             path: name(),
             error,
         })
@@ -188,7 +188,7 @@ impl AgentConfig {
 
     /// Refuses values that cannot work.
     pub fn check(&self) -> Result<(), ConfigError> {
-        let senseless = |text: String| Err(ConfigError::Senseless(text));
+        let senseless = |text: String| Err(ConfigError::Invalid(text));
         for (key, duration) in [
             ("relistPeriod", self.relist_period),
             ("relistCeiling", self.relist_ceiling),
@@ -211,12 +211,12 @@ impl AgentConfig {
             (
                 "maxConcurrentInspections",
                 self.max_concurrent_inspections,
-                MAX_INSPECTIONS,
+                MAX_CONCURRENT_CALLS,
             ),
             (
                 "maxOutstandingCalls",
                 self.max_outstanding_calls,
-                MAX_INSPECTIONS,
+                MAX_CONCURRENT_CALLS,
             ),
             ("maxMessageSize", self.max_message_size, MAX_MESSAGE_BYTES),
         ] {
@@ -224,14 +224,14 @@ impl AgentConfig {
                 return senseless(format!("{key} must be between 1 and {most}"));
             }
         }
-        check_absolute("socket", &self.socket).map_err(ConfigError::Senseless)?;
+        check_absolute("socket", &self.socket).map_err(ConfigError::Invalid)?;
         if let Some(diagnosis) = &self.diagnosis {
-            diagnosis.check().map_err(ConfigError::Senseless)?;
+            diagnosis.check().map_err(ConfigError::Invalid)?;
         }
         self.guard_socket(&Endpoint::new("/"))?;
-        self.history.check().map_err(ConfigError::Senseless)?;
+        self.history.check().map_err(ConfigError::Invalid)?;
         if let Some(kubernetes) = &self.kubernetes {
-            kubernetes.check().map_err(ConfigError::Senseless)?;
+            kubernetes.check().map_err(ConfigError::Invalid)?;
         }
         Ok(())
     }
@@ -242,7 +242,7 @@ impl AgentConfig {
             .as_deref()
             .map(str::parse)
             .transpose()
-            .map_err(|error: cri::EndpointError| ConfigError::Senseless(error.to_string()))
+            .map_err(|error: cri::EndpointError| ConfigError::Invalid(error.to_string()))
     }
 
     /// The socket of the guard in front of this runtime; `None` if the configuration has `guard: off`.
@@ -252,7 +252,7 @@ impl AgentConfig {
             Some("off" | "false") => return Ok(None),
             Some(named) => named.parse::<Endpoint>(),
         };
-        let wrong = |error| ConfigError::Senseless(format!("guard: {error}"));
+        let wrong = |error| ConfigError::Invalid(format!("guard: {error}"));
         Ok(Some(named.map_err(wrong)?.path().to_owned()))
     }
 

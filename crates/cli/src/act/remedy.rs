@@ -37,7 +37,7 @@ use crate::commands::doctor::collect_facts;
 /// The time between two requests for the guard's status.
 const STATUS_INTERVAL: Duration = Duration::from_secs(5);
 
-/// The time between the announcement in the log and the signal.
+/// How long before the signal the log announces it.
 const NOTICE: Duration = Duration::from_secs(5);
 
 /// The minimum time between two remedies.

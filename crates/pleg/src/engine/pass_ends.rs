@@ -123,7 +123,7 @@ impl Engine {
             has_unobserved: self.unobserved_by_last_pass().next().is_some(),
             needs_pass: self.reporting.passes.needs_pass() || self.relister.outdated().any(),
             needs_lists: self.needs_lists_since().is_some(),
-            answered: self.ledger.last_answer_of_pods(),
+            answered: self.ledger.last_answered_call(),
             has_stalled: self
                 .ledger
                 .unresponsive_since()

@@ -1,5 +1,5 @@
 //! Suspects are status calls during which the connection to the runtime was lost: one of them may have
-//! crashed the runtime. A suspect that is lost twice in succession is quarantined.
+//! crashed the runtime. A call that is lost twice in succession is quarantined.
 //!
 //! ```text
 //!   lost once --> lost again: quarantine --> lost alone twice: withheld for 1, 4, 16 ... 300 s

@@ -255,8 +255,7 @@ impl Engine {
     }
 
     /// Requests lists early if the runtime seems to be unresponsive, which is reported only while a list
-    /// or `Version` is overdue. After a list that was too large, the next relist may be far
-    /// away.
+    /// or `Version` is overdue. After a list that was too large, the next relist may be far away.
     fn hurry_if_unresponsive(&mut self, now: Instant) {
         let is_far = |due| due > now + self.config.relist_period;
         if self.relister.due().is_some_and(is_far)

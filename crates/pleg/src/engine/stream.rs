@@ -52,8 +52,8 @@ enum State {
     Live {
         trust: StreamTrust,
     },
-    /// The stream is opened again at `next`, or earlier if the runtime answers, but not while it is withheld
-    /// after losses.
+    /// The stream is opened again at `next`, or earlier if the runtime answers, but not while the stream
+    /// is withheld after losses.
     Retrying {
         next: Instant,
     },

@@ -70,8 +70,8 @@ impl Engine {
         }
     }
 
-    /// The pod of a stuck status call, if only the host's ids show the pod: no list has shown the
-    /// id of this call, so the facts about the pod are incomplete.
+    /// The pod of a stuck status call if only the host's ids show which pod that is. No list has shown
+    /// the id of such a call, so the facts about the pod are incomplete.
     fn pod_missing_from_lists(&self, key: &Key) -> Option<PodUid> {
         if !self.ledger.is_stuck(key) {
             return None;
@@ -96,7 +96,7 @@ impl Engine {
             .add(call, begun, answer.error(), has_waited_for_another, now);
     }
 
-    /// Does not send a call. It fails with [`CallError::Withheld`].
+    /// Fails a call with [`CallError::Withheld`] instead of sending it.
     pub(super) fn withhold(&mut self, call: Call, about: About, now: Moment) {
         let answer = call.request.failed_with(CallError::Withheld);
         self.take_in(call, Some(about), now.instant, answer, now);
@@ -177,7 +177,7 @@ impl Engine {
                 }
             }
             Purpose::Birth => self.on_followed(request, answer, now),
-            // Statuses are requested for no other purpose, or are taken in elsewhere.
+            // These calls do not request a status, or their statuses are taken in elsewhere.
             Purpose::Usual | Purpose::Death | Purpose::Witness => {}
         }
     }
@@ -200,8 +200,8 @@ impl Engine {
         }
     }
 
-    /// The status, or an error if the id is listed in the pod that was `requested` and its labels
-    /// name another pod. Then it is unknown which pod the id belongs to.
+    /// The status, or an error if its id is listed in the `requested` pod but its labels name another
+    /// pod. Then it is unknown which pod the id belongs to.
     fn unless_of_another_pod<S: Status>(
         &self,
         requested: &PodRef,

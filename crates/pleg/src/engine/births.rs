@@ -7,9 +7,9 @@
 //!                         \--> known from another source, or after 5 s: dropped
 //! ```
 //!
-//! The directory of a container appears about 100 ms before its process starts. Its name is the id
-//! and nothing more, so only a status shows what the id is. The hint causes an inspection, which is
-//! the fact.
+//! The directory of a container appears about 100 ms before its process starts. Its name is only
+//! the id, so a status call must show what the id belongs to. The hint causes an inspection, and only
+//! that changes the state of the pod.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -65,7 +65,7 @@ impl Births {
         matches!(self.watched, Some(Ok(())))
     }
 
-    /// Births are watched from now on, or no longer.
+    /// Records whether births are watched from now on.
     pub(crate) fn on_watched(&mut self, watched: Result<(), UnwatchedBirths>) {
         self.watched = Some(watched);
     }
@@ -86,8 +86,8 @@ impl Births {
         true
     }
 
-    /// Stops following ids after a time, and ids whose change `is_known` once their next request is
-    /// due.
+    /// Stops following an id after [`FIRST_RETRY_PAUSE`], or earlier if its change `is_known` when its
+    /// next request is due.
     pub(crate) fn drop_finished(&mut self, is_known: impl Fn(&Id, Change) -> bool, now: Instant) {
         self.followed.retain(|id, followed| {
             let is_old = now >= followed.since + FIRST_RETRY_PAUSE;
@@ -118,7 +118,7 @@ impl Births {
         Some((Call { request, purpose }, about))
     }
 
-    /// A status call ended. Returns whether it showed the change: the id has started, or has ended.
+    /// Takes in the answer to a status call. Returns whether it shows the change: the start or the end.
     pub(crate) fn on_status(
         &mut self,
         request: &Request,
@@ -143,7 +143,7 @@ impl Births {
                 followed.next = now;
             }
             _ => {
-                // A sandbox that is not found may be a container that was not found by mistake.
+                // If no sandbox is found either, the id may be a container that was wrongly not found.
                 followed.is_sandbox_next = !is_container && answer.is_ok();
                 followed.pause = match answer {
                     Ok(_) => BIRTH_PAUSE,
@@ -158,7 +158,7 @@ impl Births {
     /// When the next status call is due.
     pub(crate) fn alarm(&self, now: Instant) -> Option<Instant> {
         let alarms = self.followed.values().map(|followed| followed.next);
-        // What is already due is requested, or waits for room: an answer ends that, not time.
+        // What is already due waits for an answer, not for a time.
         alarms.filter(|next| *next > now).min()
     }
 

@@ -1,4 +1,4 @@
-//! Hints of the kernel: containers that are about to start, that have ended, and processes that can
+//! Hints of the kernel: containers that are about to start or have ended, and the processes that can
 //! be watched.
 
 use tokio::time::Instant;
@@ -34,7 +34,8 @@ impl Engine {
         }
     }
 
-    /// The process of a container ended. Without it, one that the runtime does not list is gone.
+    /// Takes in the end of the process of a container. A container that the runtime no longer lists is
+    /// now gone, so its pod is inspected or removed.
     pub(super) fn on_death(&mut self, id: &Id, now: Moment) {
         if let Some(uid) = self.sources.processes.on_death(id, now.instant) {
             self.records.retry(&uid);
@@ -70,14 +71,14 @@ impl Engine {
         let Some(status) = answer.ok().filter(|_| is_shown) else {
             return;
         };
-        // Without labels, only a list shows which pod it belongs to.
+        // Without labels, only a list shows which pod the id belongs to.
         let Some(pod) = status.pod().cloned() else {
             return self.hurry(now);
         };
         let id = status.id().clone();
         let named = match request {
             Request::Sandbox(_) => NamedId::Sandbox(id),
-            // A status does not contain the sandbox.
+            // A container's status does not name its sandbox.
             _ => NamedId::Container {
                 id,
                 sandbox: "".into(),
@@ -97,7 +98,7 @@ impl Engine {
     }
 }
 
-/// Whether the change of this id is known, or will be reported from another source.
+/// Whether the change of this id is known, or will be reported by another source.
 fn is_known(records: &Records, processes: &Processes, id: &Id, change: Change) -> bool {
     let Some(pod) = records.listed().find(|pod| pod.names(id)) else {
         // An id that was never known and is gone needs no inspection.

@@ -1,22 +1,22 @@
 //! Suspects are status calls during which the connection to the runtime was lost: one of them may have
-//! crashed the runtime. A suspect that is lost twice in succession is quarantined.
+//! crashed the runtime. A call that is lost twice in succession is quarantined.
 //!
 //! ```text
-//!   lost once --> lost again: quarantine --> lost there twice: withheld for 1, 4, 16 ... 300 s
+//!   lost once --> lost again: quarantine --> lost alone twice: withheld for 1, 4, 16 ... 300 s
 //!        \__________________\________________________________\--> answered, or outstanding for a
 //!                                                                 second: an ordinary call again
 //! ```
 //!
-//! A single loss usually means that the runtime was restarted, which has nothing to do with a call: all
+//! A single loss usually means that the runtime was restarted, which has nothing to do with a call, so all
 //! outstanding calls are sent again concurrently. At most one quarantined call is outstanding, and the
 //! next one is sent as soon as it is answered. Ordinary calls continue meanwhile: a quarantined call may
-//! be stuck for a second, and no other pod waits for it.
+//! be outstanding for a second, and no other pod waits for it.
 //!
-//! A quarantined call that is lost was the only quarantined call outstanding (*alone*); ordinary calls may
-//! have been outstanding too. After two such losses in succession the call is reported and withheld, with
-//! back-off. The report states only what was observed, because the runtime may have ended for another
-//! reason. The call is always tried again, and its first answer ends the quarantine. A call for a PID is
-//! different: after one loss in quarantine it is not sent again.
+//! A quarantined call is sent *alone*: no other quarantined call is outstanding, although ordinary calls
+//! may be. A call that was lost alone twice in succession is reported and withheld, with back-off. The
+//! report states only what was observed, because the runtime may have ended for another reason. The call
+//! is always tried again, and its first answer ends the quarantine. A call for a PID is different: after
+//! one loss in quarantine it is not sent again.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -46,7 +46,7 @@ pub(crate) struct Quarantine {
     waiting: Vec<Call>,
     /// The quarantined call that is outstanding, and when it was sent.
     sent: Option<(Request, Instant)>,
-    /// When the connection was last lost; `None` once a call is answered that was sent later.
+    /// When the connection was last lost; `None` once a call that was sent later is answered.
     lost_at: Option<Instant>,
     /// The consecutive losses of quarantined PID calls, of any container.
     pids: Losses,
@@ -85,7 +85,7 @@ impl Suspect {
 }
 
 impl Quarantine {
-    /// The connection was lost before the answer to a call that was `sent` then.
+    /// Records that the connection was lost before the answer to this call, which was `sent` then.
     pub(crate) fn lost(&mut self, request: &Request, sent: Instant, now: Instant) {
         self.lost_at = Some(now);
         let was_alone = self.ended(request);
@@ -115,7 +115,8 @@ impl Quarantine {
         }
     }
 
-    /// A call that was `sent` then was answered, perhaps with an error.
+    /// Records that this call, which was `sent` then, was answered, perhaps with an error. So it is no
+    /// longer a suspect.
     pub(crate) fn answered(&mut self, request: &Request, sent: Instant) {
         self.ended(request);
         self.suspects.remove(request);
@@ -125,12 +126,12 @@ impl Quarantine {
         self.lost_at.take_if(|lost| sent > *lost);
     }
 
-    /// There was no connection to send the call on.
+    /// Gives up the turn of a call that could not be sent, because there was no connection.
     pub(crate) fn not_sent(&mut self, request: &Request) {
         self.ended(request);
     }
 
-    /// A call has ended. Returns whether it was the outstanding quarantined one.
+    /// Ends the turn of a call. Returns whether the call was the outstanding quarantined one.
     fn ended(&mut self, request: &Request) -> bool {
         self.sent.take_if(|(sent, _)| sent == request).is_some()
     }
@@ -159,7 +160,7 @@ impl Quarantine {
         self.pids.until() <= Some(now)
     }
 
-    /// A call waits for its turn.
+    /// Adds a call to those that wait for their turn.
     pub(crate) fn wait(&mut self, call: Call) {
         self.waiting.push(call);
     }
@@ -192,8 +193,8 @@ impl Quarantine {
         suspect.is_none_or(|suspect| !suspect.is_quarantined)
     }
 
-    /// Lists were taken in. `is_wanted` contains the listed ids of suspects, and whether their
-    /// status is needed. The other suspects are forgotten.
+    /// Updates the suspects after lists were taken in. `is_wanted` contains the suspect ids that are
+    /// listed, and whether the status of each is needed. Suspects that are not listed are forgotten.
     pub(crate) fn listed(&mut self, is_wanted: &BTreeMap<Id, bool>) {
         self.suspects.retain(|request, suspect| {
             let listed = request.id().and_then(|id| is_wanted.get(id));
@@ -208,18 +209,19 @@ impl Quarantine {
         ids.cloned().collect()
     }
 
-    /// How many needed status calls were lost, without those that are `reported` otherwise.
+    /// How many suspect status calls are needed, not counting those that another report covers.
     pub(crate) fn lost_calls(&self, is_reported: impl Fn(&Key) -> bool) -> usize {
         self.needed().filter(|key| !is_reported(key)).count()
     }
 
-    /// The needed suspect calls.
+    /// The suspect status calls whose answers are needed.
     pub(crate) fn calls(&self) -> impl Iterator<Item = SuspectCall> {
         self.needed()
             .filter_map(|(call, id)| Some(SuspectCall { call, id: id? }))
     }
 
-    /// A PID call is left out: it is no evidence about the same call without the PID.
+    /// The keys of the suspect status calls whose answers are needed. PID calls are left out: the loss of
+    /// one is no evidence about `ContainerStatus` without the PID, which has the same key.
     fn needed(&self) -> impl Iterator<Item = Key> {
         let needed = self
             .suspects

@@ -26,7 +26,7 @@ impl Case {
         }
     }
 
-    /// Each of these was lost twice in succession, and the runtime has been back since 100 ms.
+    /// Each of these was lost twice in succession, and the runtime has been back since the time 100 ms.
     fn quarantined(requests: &[Request]) -> Self {
         let mut case = Self::new();
         for sent in [0, 50] {
@@ -52,7 +52,7 @@ impl Case {
         self.quarantine.answered(request, sent);
     }
 
-    /// Another call, which was sent then, is answered.
+    /// The runtime is back: another call, which was `sent` then, is answered.
     fn back(&mut self, sent: u64) {
         self.answered(&status("other"), sent);
     }

@@ -49,7 +49,7 @@ impl Engine {
     }
 
     /// Takes in the lists that have arrived. While no list is missing, a list is held until the
-    /// other one has ended, if that was sent no later: then each pod that changed is inspected
+    /// other one has ended, if that was not sent later: then each pod that changed is inspected
     /// once.
     pub(super) fn take_in_lists(&mut self, now: Moment) {
         let waits = !self.missing(now.instant).any();

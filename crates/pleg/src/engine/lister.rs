@@ -250,7 +250,8 @@ impl Lister {
             // A late list is requested again at once, to show what changed meanwhile, but only
             // once.
             (_, Punctuality::Late(_)) => Duration::ZERO,
-            // A slow list waits no longer than it took, even while changes are announced.
+            // Even while changes are announced, a slow list waits no longer than it took (or than the
+            // shortest period, if that is longer).
             (_, Punctuality::Slow(took)) => period
                 .min(shortest.max(took))
                 .max(took / SLOW_PAUSE_DIVISOR),

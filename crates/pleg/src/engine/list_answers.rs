@@ -48,14 +48,16 @@ impl Engine {
         self.take_in_lists(now);
     }
 
-    /// Takes in the lists that have arrived. While no sweep replaces a list, one waits for the other
-    /// if both may arrive together: then each pod that changed is inspected once.
+    /// Takes in the lists that have arrived. While no list is missing, a list is held until the
+    /// other one has ended, if that was not sent later: then each pod that changed is inspected
+    /// once.
     pub(super) fn take_in_lists(&mut self, now: Moment) {
         let waits = !self.missing(now.instant).any();
         if let Some((snapshot, begun)) = self.relister.complete(waits) {
             self.complete_relist(&snapshot, begun, now);
         }
-        // Before a sweep is possible, nothing replaces a list that is outstanding.
+        // Before a sweep is possible, one list is not taken in without the other, unless a list
+        // fails.
         if self.can_sweep() || self.relister.failing().any() {
             self.take_in_list::<ListedSandbox>(waits, now);
             self.take_in_list::<ListedContainer>(waits, now);
@@ -104,7 +106,7 @@ impl Engine {
         }
     }
 
-    /// Both lists show all pods as of `begun`.
+    /// Takes in a complete relist, which shows all pods as of `begun`.
     fn complete_relist(&mut self, snapshot: &Snapshot, begun: Moment, now: Moment) {
         for list in List::BOTH {
             if let Some(as_of) = self.relister.known_as_of(list) {
@@ -131,7 +133,7 @@ impl Engine {
                 records.is_listed(uid, id)
             });
         self.review_suspects(&pending);
-        // The list and the status of these pods contradict each other, and the next status decides.
+        // The list and the status of these pods contradict each other. The next inspection decides.
         pending.extend(self.unobserved.doubts.needing_lists().cloned());
         self.out.cache.confirm(Confirmation {
             begun,
@@ -153,8 +155,8 @@ impl Engine {
         }
     }
 
-    /// A call may be stuck although its id is gone: lists that were requested later do not show the id. Then
-    /// the inspection of the pod does not wait for the call.
+    /// Stops waiting for stuck calls about ids that are gone: lists that were requested at
+    /// `listed`, after the call, do not show the id.
     fn forget_removed(&mut self, listed: Instant) {
         let stuck = self.stuck_status_calls();
         let stuck: Vec<OutstandingCall> = stuck.filter(|call| call.since <= listed).collect();

@@ -18,7 +18,7 @@ use crate::out::health::Blind;
 use crate::out::record::Record;
 
 impl Engine {
-    /// Begins a pass: its lists or its sweep are taken in, and the pods that differ are being
+    /// Begins a pass. Its lists or its sweep have been taken in, and the pods that differ are being
     /// inspected.
     pub(super) fn begin_pass(&mut self, basis: Basis, now: Moment) {
         // A pod that is being inspected because of a later hint may have differed before.
@@ -71,8 +71,7 @@ impl Engine {
         }
     }
 
-    /// Requests lists now if the last pods were observed without any: the next relist may be far
-    /// away.
+    /// Requests lists now if pods were last observed without them: the next relist may be far away.
     fn request_needed_lists(&mut self, now: Instant) {
         let Some(time) = self.needs_lists_since() else {
             return;
@@ -138,7 +137,7 @@ impl Engine {
         }
     }
 
-    /// Notes that a pod was inspected successfully as of `begun`.
+    /// Records that a pod was inspected successfully as of `begun`.
     pub(super) fn note_inspected(&mut self, begun: Moment, now: Instant) {
         let pods_known = match self.unseen_parts_now(now).contains(&Blind::NewPods) {
             true => Some(begun.instant),

@@ -10,8 +10,8 @@
 //! | its inspection takes too long, or it changes all the time | [`Engine::overdue_pods`] |
 //!
 //! Three questions are answered from this: which pods are reported without a call
-//! ([`Engine::unobserved_for_long`]), which ones a pass has observed ([`Engine::observed_as_of`]),
-//! and which ones the cache confirms ([`Engine::pending`]).
+//! ([`Engine::unobserved_for_long`]), as of when a pass has observed a pod
+//! ([`Engine::observed_as_of`]), and which pods the cache cannot confirm ([`Engine::pending`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -74,9 +74,9 @@ impl Engine {
         pods.map(|(uid, _)| uid)
     }
 
-    /// The pods that are unobserved as of the last pass, those that have differed for longer than an
-    /// inspection takes, and those of which a process has ended. While a pass is missing, all pods that
-    /// differ.
+    /// The pods that are unobserved as of the last pass, those that have differed for longer than
+    /// an inspection takes, and those with a process that has ended. While a pass is needed, all
+    /// pods that differ.
     pub(super) fn unobserved_for_long(&self, now: Instant) -> impl Iterator<Item = &PodUid> {
         let since = match self.reporting.passes.needs_pass() {
             true => Some(now),
@@ -99,8 +99,9 @@ impl Engine {
         pending
     }
 
-    /// As of when the open pass has observed at least one pod. Usually that is now. If all pods
-    /// wait for a slow runtime, it is the time of the newest inspection.
+    /// The time as of which the open pass has observed at least one pod; `None` if it has observed
+    /// none. Usually that is now. If all pods wait for a slow runtime, it is the time of the newest
+    /// inspection.
     pub(super) fn observed_as_of(&self, now: Moment) -> Option<Moment> {
         if self.records.listed().next().is_none() {
             // Only a list of sandboxes shows that there are no pods: a sweep requests only what is
@@ -133,8 +134,8 @@ impl Engine {
         newest.filter(|as_of| as_of.instant > last)
     }
 
-    /// How many pods have been unobserved for long. More than fit into the smallest window are not
-    /// counted.
+    /// How many pods have been unobserved for long and are not `reported`. Counting stops at one
+    /// more than fit into the smallest window.
     pub(super) fn count_waiting(&self, reported: &BTreeSet<PodUid>, now: Instant) -> usize {
         let limit = now.checked_sub(INSPECTIONS_FAIL);
         let differing = &self.unobserved.differing;
@@ -175,8 +176,8 @@ impl Engine {
         })
     }
 
-    /// The pods of which a call is reported as stuck or failing. Then no report about the pod as a whole is
-    /// needed.
+    /// The pods with a call that is reported as stuck or failing. They need no report about the pod
+    /// as a whole.
     fn pods_with_reported_call(&self) -> BTreeSet<PodUid> {
         let failures = self.unobserved.failures.iter();
         let failing = failures.filter_map(|failing| Some(failing.pod.as_ref()?.uid.clone()));
@@ -195,8 +196,8 @@ impl Engine {
         }
     }
 
-    /// The pass does not wait for pods whose calls have become stuck. Returns those whose status needs
-    /// a stuck call.
+    /// Gives up the pods whose calls have become stuck: the pass does not wait for them. Returns
+    /// the pods whose status needs a stuck call, with the reason.
     pub(super) fn give_up_stuck_pods(&mut self, now: Moment) -> BTreeMap<PodUid, InspectError> {
         let mut newly_stuck = Vec::new();
         let mut overdue = BTreeMap::new();
@@ -230,9 +231,8 @@ impl Engine {
         overdue
     }
 
-    /// The pass does not wait for a pod whose inspection takes too long: the pod may have many
-    /// containers, be slow, or change all the time. Passes do not wait for it again for
-    /// [`RELAPSE_WITHIN`].
+    /// Gives up each pod whose inspection takes too long: the pod may have many containers, be
+    /// slow, or change all the time. Passes do not wait for it again for [`RELAPSE_WITHIN`].
     pub(super) fn give_up_overdue_pods(&mut self, now: Instant) {
         let Unobserved {
             differing,
@@ -259,7 +259,8 @@ impl Engine {
         }
     }
 
-    /// The pass does not wait for the pods that are reported, and their readers receive the reason.
+    /// Gives up the pods that are reported: the pass does not wait for them, and readers of the
+    /// cache receive the reason.
     pub(super) fn give_up_pods(&mut self, now: Moment) {
         self.give_up_pods_without_room(now.instant);
         self.give_up_overdue_pods(now.instant);
@@ -272,7 +273,7 @@ impl Engine {
         self.out.cache.set_unobserved(reasons, now.instant);
     }
 
-    /// Notes how a status call ended. A failure remains until the call is answered, or the pod is
+    /// Records how a status call ended. A failure remains until the call is answered, or the pod is
     /// observed otherwise.
     pub(super) fn note_outcome(
         &mut self,
@@ -286,7 +287,8 @@ impl Engine {
         };
         match error {
             None | Some(CallError::NotFound(_)) => {
-                // The pod whose inspection this call failed is inspected again.
+                // If the inspection of a pod failed because of this call, the pod is inspected
+                // again.
                 let Some(uid) = self.unobserved.failures.answered(&key) else {
                     return;
                 };
@@ -324,7 +326,8 @@ impl Engine {
         }
     }
 
-    /// Notes why a pod is not observed. Passes do not wait for it.
+    /// Records a failing call. The pass does not wait for its pod, and readers of the cache receive
+    /// the reason.
     fn note_failing(&mut self, failing: Failing, now: Instant) {
         if let Some(pod) = &failing.pod {
             let error = failing.error.clone();

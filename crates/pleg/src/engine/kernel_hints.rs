@@ -9,7 +9,7 @@ use super::processes::Processes;
 use super::state::{Action, Engine};
 use crate::kernel::Birth;
 use crate::model::id::Id;
-use crate::model::listed::{Row, SandboxState};
+use crate::model::listed::Row;
 use crate::model::status::Status;
 use crate::model::wall_time::Moment;
 use crate::records::diff::State;
@@ -99,21 +99,14 @@ impl Engine {
 
 /// Whether the change of this id is known, or will be reported from another source.
 fn is_known(records: &Records, processes: &Processes, id: &Id, change: Change) -> bool {
-    let Some(pod) = records.listed().find(|pod| pod.names(id)) else {
-        // An id that was never known and is gone needs no inspection.
-        return change == Change::Disappeared;
-    };
-    let container = pod.containers.iter().find(|row| row.id == *id);
-    let container = container.map(|row| State::from(row.state));
-    let sandbox = pod.sandboxes.iter().find(|row| row.id == *id);
-    match change {
-        Change::Appeared => {
-            sandbox.is_some() || matches!(container, Some(State::Running | State::Exited))
-        }
-        Change::Disappeared => {
-            let may_run = sandbox.is_some_and(|row| row.state == SandboxState::Ready)
-                || container == Some(State::Running);
-            !may_run || processes.can_report_death(id)
-        }
-    }
+    let mut pods = records.listed();
+    let state = pods.find_map(|pod| {
+        let container = pod.containers.iter().find(|row| row.id == *id);
+        let sandbox = || pod.sandboxes.iter().find(|row| row.id == *id);
+        let container = container.map(|row| row.state.into());
+        container.or_else(|| sandbox().map(|row| row.state.into()))
+    });
+    // An id that was never known and is gone needs no inspection.
+    let state = state.unwrap_or(State::Gone);
+    change.is_shown_by(state) || change == Change::Disappeared && processes.can_report_death(id)
 }

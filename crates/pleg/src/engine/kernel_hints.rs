@@ -5,7 +5,6 @@ use tokio::time::Instant;
 
 use super::births::Change;
 use super::call::Request;
-use super::processes::Processes;
 use super::state::{Action, Engine};
 use crate::kernel::Birth;
 use crate::model::id::Id;
@@ -50,10 +49,9 @@ impl Engine {
 
     /// Stops following ids whose change the stream or a list has shown meanwhile.
     pub(super) fn drop_known_births(&mut self, now: Instant) {
-        let (records, processes) = (&self.records, &self.sources.processes);
-        self.sources
-            .births
-            .drop_finished(|id, change| is_known(records, processes, id, change), now);
+        let records = &self.records;
+        let births = &mut self.sources.births;
+        births.drop_finished(|id, change| is_known(records, id, change), now);
     }
 
     /// Takes in the status of an id that is followed.
@@ -97,8 +95,8 @@ impl Engine {
     }
 }
 
-/// Whether the change of this id is known, or will be reported from another source.
-fn is_known(records: &Records, processes: &Processes, id: &Id, change: Change) -> bool {
+/// Whether the change of this id is known.
+fn is_known(records: &Records, id: &Id, change: Change) -> bool {
     let mut pods = records.listed();
     let state = pods.find_map(|pod| {
         let container = pod.containers.iter().find(|row| row.id == *id);
@@ -108,5 +106,5 @@ fn is_known(records: &Records, processes: &Processes, id: &Id, change: Change) -
     });
     // An id that was never known and is gone needs no inspection.
     let state = state.unwrap_or(State::Gone);
-    change.is_shown_by(state) || change == Change::Disappeared && processes.can_report_death(id)
+    change.is_shown_by(state)
 }

@@ -176,3 +176,17 @@ impl Births {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flood_of_births_takes_bounded_memory_and_a_list_replaces_the_others() {
+        let (mut births, now) = (Births::default(), Instant::now());
+        let mut follow = |id: usize| births.follow(format!("{id}").into(), Change::Appeared, now);
+        assert!((0..MAX_UNKNOWN_IDS).all(&mut follow));
+        assert!(!follow(MAX_UNKNOWN_IDS), "the caller requests a list");
+        assert!(follow(0), "it is followed already");
+    }
+}

@@ -383,7 +383,7 @@ async fn what_a_stuck_call_took_is_no_cost_and_no_call_beside_it_was_alone() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_runtime_that_answers_only_version_is_not_silent() {
+async fn a_runtime_that_answers_only_version_is_not_unresponsive() {
     let node = Node::watch(crate::node::pods).await;
     node.at(3.5).await;
     for call in [

@@ -650,7 +650,6 @@ async fn a_node_is_synced_although_a_pod_always_fails() {
     node.at(30.0).await;
     assert_eq!(node.synced(), None);
     node.sim.lift(call, None);
-    node.sim.restart(seconds(0.3));
     node.at(60.0).await;
     assert!(node.synced().is_some());
 }

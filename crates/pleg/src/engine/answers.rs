@@ -2,12 +2,12 @@
 
 use tokio::time::Instant;
 
-use super::call::{Answer, Answered, Call, Key, Purpose, Request};
+use super::call::{Answer, Answered, Call, Purpose, Request};
 use super::limits::OVERDUE_AT_LATEST;
 use super::state::Engine;
 use super::sweeper::Outcome;
 use crate::model::event::Source;
-use crate::model::id::{Id, PodRef, PodUid};
+use crate::model::id::{Id, PodRef};
 use crate::model::listed::{ContainerState, Row};
 use crate::model::status::{ContainerStatus, Status};
 use crate::model::wall_time::Moment;
@@ -24,7 +24,6 @@ impl Engine {
             answer,
         } = answered;
         let key = call.request.key();
-        let incomplete_pod = self.pod_missing_from_lists(&key);
         let was_stuck = self.ledger.is_stuck(&key);
         let about = match answer.error() {
             Some(CallError::Unavailable(why)) => {
@@ -63,24 +62,6 @@ impl Engine {
             self.record_cost(key.0, begun, &answer, now.instant);
         }
         self.take_in(call, about, begun, answer, now);
-        // The answer may show a part of the pod that no list has shown.
-        if let Some(uid) = incomplete_pod {
-            self.records.retry(&uid);
-            self.take_step(&uid, now);
-        }
-    }
-
-    /// The pod of a stuck status call if only the host's ids show which pod that is. No list has shown
-    /// the id of such a call, so the facts about the pod are incomplete.
-    fn pod_missing_from_lists(&self, key: &Key) -> Option<PodUid> {
-        if !self.ledger.is_stuck(key) {
-            return None;
-        }
-        let mut stuck = self
-            .sent_and_stuck()
-            .filter(|call| call.about.pod.is_none());
-        let call = stuck.find(|call| (call.about.call, &call.about.id) == (key.0, &key.1))?;
-        self.with_owner_from_host(call).about.pod.map(|pod| pod.uid)
     }
 
     fn record_cost(&mut self, call: Rpc, begun: Instant, answer: &Answer, now: Instant) {
@@ -232,10 +213,7 @@ impl Engine {
             Ok(status) => Some(status.state == ContainerState::Running),
             // The container is still listed. A missing status does not prove its exit or its
             // removal: lists and events do.
-            Err(CallError::NotFound(_)) => {
-                self.hurry(now);
-                Some(true)
-            }
+            Err(CallError::NotFound(_)) => Some(true),
             Err(_) => None,
         };
         let Some(pod) = self

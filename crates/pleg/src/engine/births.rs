@@ -18,7 +18,7 @@ use base::ledger::Ledger;
 use tokio::time::Instant;
 
 use super::call::{Call, Purpose, Request};
-use super::limits::{BIRTH_PAUSE, FIRST_RETRY_PAUSE, MAX_UNKNOWN_IDS, PARALLEL_CALLS};
+use super::limits::{BIRTH_PAUSE, FIRST_RETRY_PAUSE, MAX_UNKNOWN_IDS};
 use crate::kernel::UnwatchedBirths;
 use crate::model::id::Id;
 use crate::out::status_report::BirthsStatus;
@@ -30,6 +30,16 @@ use crate::runtime::{About, CallError};
 pub(crate) enum Change {
     Appeared,
     Disappeared,
+}
+
+impl Change {
+    /// Whether this state of the container or sandbox shows the change.
+    pub(crate) fn is_shown_by(self, state: State) -> bool {
+        match self {
+            Self::Appeared => matches!(state, State::Running | State::Exited),
+            Self::Disappeared => state != State::Running,
+        }
+    }
 }
 
 /// Whether births are watched, and the ids that are followed.
@@ -98,12 +108,7 @@ impl Births {
 
     /// The next call, if one is due.
     pub(crate) fn next_call(&self, ledger: &Ledger, now: Instant) -> Option<(Call, About)> {
-        // A stuck call takes no place from the others.
-        let awaited = self.followed.iter().filter(|(id, followed)| {
-            let request = followed.request(id);
-            ledger.is_awaited(&request.key())
-        });
-        if !ledger.has_room() || awaited.count() >= PARALLEL_CALLS {
+        if !ledger.has_room() {
             return None;
         }
         let due = self
@@ -132,13 +137,12 @@ impl Births {
             return false;
         };
         let is_container = matches!(request, Request::Container(_));
-        match (answer, followed.change) {
-            (Ok(State::Running | State::Exited), Change::Appeared)
-            | (Ok(State::Exited | State::Unknown), Change::Disappeared) => {
+        match answer {
+            Ok(state) if followed.change.is_shown_by(state) => {
                 self.followed.remove(id);
                 return true;
             }
-            (Err(CallError::NotFound(_)), _) if is_container => {
+            Err(CallError::NotFound(_)) if is_container => {
                 followed.is_sandbox_next = true;
                 followed.next = now;
             }
@@ -170,5 +174,19 @@ impl Births {
                 _ => None,
             },
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flood_of_births_takes_bounded_memory_and_a_list_replaces_the_others() {
+        let (mut births, now) = (Births::default(), Instant::now());
+        let mut follow = |id: usize| births.follow(format!("{id}").into(), Change::Appeared, now);
+        assert!((0..MAX_UNKNOWN_IDS).all(&mut follow));
+        assert!(!follow(MAX_UNKNOWN_IDS), "the caller requests a list");
+        assert!(follow(0), "it is followed already");
     }
 }

@@ -25,9 +25,9 @@ impl Engine {
         self.send_postponed(now.instant);
     }
 
-    /// The next wanted call: first those that follow hints of the kernel, then inspections, then
-    /// sweeps, then PIDs, then a witness. Lists are last, because an inspection shows its pod sooner
-    /// than a list does.
+    /// The next wanted call: first those that follow exits, then inspections, then sweeps, then births,
+    /// of which many may be due at once, then PIDs, then a witness. Lists are last, because an inspection
+    /// shows its pod sooner than they do.
     fn next_call(&mut self, now: Moment) -> Option<(Call, About)> {
         let instant = now.instant;
         let admits_pids = self.quarantine.admits_pids(instant);
@@ -35,9 +35,9 @@ impl Engine {
         let processes = &mut self.sources.processes;
         processes
             .next_death(ledger, instant)
-            .or_else(|| self.sources.births.next_call(ledger, instant))
             .or_else(|| self.inspector.next_call(ledger, &mut self.records, instant))
             .or_else(|| self.sweeper.next_call(ledger, instant))
+            .or_else(|| self.sources.births.next_call(ledger, instant))
             .or_else(|| admits_pids.then(|| processes.next_pid(ledger, instant))?)
             .or_else(|| self.next_witness(instant))
             .or_else(|| self.next_for_node(now))

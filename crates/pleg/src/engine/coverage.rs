@@ -84,9 +84,7 @@ impl Engine {
             kubelet_lists_took: self.relister.for_kubelet_took(),
             unresponsive_since,
             statuses,
-            lost: self
-                .quarantine
-                .lost_calls(|key| self.unobserved.failures.is_failing(key)),
+            lost: self.lost_calls().len(),
         };
     }
 

@@ -16,7 +16,6 @@ use tokio::time::Instant;
 use super::call::Key;
 use crate::model::id::{Id, PodUid};
 use crate::out::coverage::Failing;
-use crate::out::failure::InspectError;
 
 /// The last failure of each call.
 #[derive(Debug, Default)]
@@ -94,12 +93,6 @@ impl Failures {
         });
     }
 
-    /// The error of a failure of this pod.
-    pub(super) fn error_of(&self, uid: &PodUid) -> Option<&InspectError> {
-        let failed = self.calls.values().find(|failed| failed.is_of(uid))?;
-        Some(&failed.failing.error)
-    }
-
     /// The pod was removed.
     pub(super) fn forget(&mut self, uid: &PodUid) {
         self.calls.retain(|_, failed| !failed.is_of(uid));
@@ -147,6 +140,7 @@ impl Failures {
 mod tests {
     use super::*;
     use crate::model::id::PodRef;
+    use crate::out::failure::InspectError;
     use crate::runtime::{CallError, Rpc};
 
     #[test]

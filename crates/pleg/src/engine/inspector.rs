@@ -146,9 +146,7 @@ impl Inspector {
         answer: Result<S, CallError>,
     ) -> Option<Inspected> {
         let inspection = self.active.get_mut(ticket)?;
-        if !inspection.outstanding.remove(&request.key()) {
-            return None;
-        }
+        inspection.outstanding.take(&request.key())?;
         match answer {
             // An event may have named the wrong pod for this id.
             Ok(status) if status.pod().is_some_and(|pod| pod.uid != ticket.uid) => {}
@@ -224,20 +222,10 @@ impl Inspector {
         self.active.keys().map(|ticket| &ticket.uid)
     }
 
-    /// Whether an inspection of the pod needs the answer to this call.
+    /// Whether an active inspection of the pod needs the answer to this call.
     pub(crate) fn needs_answer(&self, uid: &PodUid, key: &Key) -> bool {
-        let first = Ticket {
-            uid: uid.clone(),
-            number: 0,
-        };
-        let from = self.active.range(first..);
-        let mut active = from.take_while(|(ticket, _)| ticket.uid == *uid);
-        let mut queued = self.queue.iter().filter(|queued| queued.ticket.uid == *uid);
-        active.any(|(_, inspection)| inspection.needs_answer(key))
-            || key
-                .1
-                .as_ref()
-                .is_some_and(|id| queued.any(|queued| queued.pod.names(id)))
+        let mut active = self.active.values();
+        active.any(|inspection| inspection.ticket.uid == *uid && inspection.needs_answer(key))
     }
 
     /// When an inspection next becomes slow, so that its place or its exits become available.

@@ -5,11 +5,10 @@ use tokio::time::Instant;
 
 use super::births::Change;
 use super::call::Request;
-use super::processes::Processes;
 use super::state::{Action, Engine};
 use crate::kernel::Birth;
 use crate::model::id::Id;
-use crate::model::listed::{Row, SandboxState};
+use crate::model::listed::Row;
 use crate::model::status::Status;
 use crate::model::wall_time::Moment;
 use crate::records::diff::State;
@@ -51,10 +50,9 @@ impl Engine {
 
     /// Stops following ids whose change the stream or a list has shown meanwhile.
     pub(super) fn drop_known_births(&mut self, now: Instant) {
-        let (records, processes) = (&self.records, &self.sources.processes);
-        self.sources
-            .births
-            .drop_finished(|id, change| is_known(records, processes, id, change), now);
+        let records = &self.records;
+        let births = &mut self.sources.births;
+        births.drop_finished(|id, change| is_known(records, id, change), now);
     }
 
     /// Takes in the status of an id that is followed.
@@ -98,23 +96,16 @@ impl Engine {
     }
 }
 
-/// Whether the change of this id is known, or will be reported by another source.
-fn is_known(records: &Records, processes: &Processes, id: &Id, change: Change) -> bool {
-    let Some(pod) = records.listed().find(|pod| pod.names(id)) else {
-        // An id that was never known and is gone needs no inspection.
-        return change == Change::Disappeared;
-    };
-    let container = pod.containers.iter().find(|row| row.id == *id);
-    let container = container.map(|row| State::from(row.state));
-    let sandbox = pod.sandboxes.iter().find(|row| row.id == *id);
-    match change {
-        Change::Appeared => {
-            sandbox.is_some() || matches!(container, Some(State::Running | State::Exited))
-        }
-        Change::Disappeared => {
-            let may_run = sandbox.is_some_and(|row| row.state == SandboxState::Ready)
-                || container == Some(State::Running);
-            !may_run || processes.can_report_death(id)
-        }
-    }
+/// Whether the change of this id is known.
+fn is_known(records: &Records, id: &Id, change: Change) -> bool {
+    let mut pods = records.listed();
+    let state = pods.find_map(|pod| {
+        let container = pod.containers.iter().find(|row| row.id == *id);
+        let sandbox = || pod.sandboxes.iter().find(|row| row.id == *id);
+        let container = container.map(|row| row.state.into());
+        container.or_else(|| sandbox().map(|row| row.state.into()))
+    });
+    // An id that was never known and is gone needs no inspection.
+    let state = state.unwrap_or(State::Gone);
+    change.is_shown_by(state)
 }

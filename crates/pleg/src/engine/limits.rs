@@ -26,8 +26,8 @@ const fn seconds(seconds: u64) -> Duration {
 // Calls. The limits by which a call is overdue or stuck, and those of outstanding calls, are in
 // `base::ledger::limits`.
 
-/// How many calls may be outstanding at once for one purpose: for a sweep, or for the ids that births
-/// reported. It bounds what one purpose takes from the others. Chosen.
+/// How many calls of a sweep are outstanding at once while nothing is answered. It bounds what a sweep
+/// takes from the others. Chosen.
 pub(super) const PARALLEL_CALLS: usize = 8;
 
 // Lists and sweeps.

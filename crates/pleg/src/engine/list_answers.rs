@@ -1,6 +1,6 @@
 //! What lists and `Version` change when they are answered.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -10,7 +10,6 @@ use super::passes::Basis;
 use super::relister::ListRow;
 use super::state::Engine;
 use crate::model::event::Source;
-use crate::model::id::PodUid;
 use crate::model::listed::{ListedContainer, ListedSandbox};
 use crate::model::snapshot::Snapshot;
 use crate::model::wall_time::Moment;
@@ -132,8 +131,9 @@ impl Engine {
             .keep(&pending, begun.instant, |uid, id| {
                 records.is_listed(uid, id)
             });
-        self.review_suspects(&pending);
-        // The list and the status of these pods contradict each other. The next inspection decides.
+        let records = &self.records;
+        self.quarantine.keep(|id| records.pod_of(id).is_some());
+        // The list and the status of these pods contradict each other, and the next status decides.
         pending.extend(self.unobserved.doubts.needing_lists().cloned());
         self.out.cache.confirm(Confirmation {
             begun,
@@ -168,22 +168,6 @@ impl Engine {
                 self.inspector.forget(&pod.uid, &(about.call, Some(id)));
             }
         }
-    }
-
-    /// Updates which suspect calls are needed: only those about pods that differ.
-    fn review_suspects(&mut self, pending: &BTreeSet<PodUid>) {
-        let suspects = self.quarantine.ids();
-        if suspects.is_empty() {
-            return;
-        }
-        let mut listed = BTreeMap::new();
-        for pod in self.records.listed() {
-            for id in pod.ids().filter(|id| suspects.contains(*id)) {
-                let is_wanted = listed.entry(id.clone()).or_insert(false);
-                *is_wanted |= pending.contains(&pod.pod.uid);
-            }
-        }
-        self.quarantine.listed(&listed);
     }
 
     /// Removes or inspects each pod that differs.

@@ -1,7 +1,5 @@
 //! When passes begin and end, and what is reported when coverage changes.
 
-use std::collections::BTreeSet;
-
 use tokio::time::Instant;
 
 use super::call::List;
@@ -9,7 +7,6 @@ use super::limits::SUSPECT_AFTER;
 use super::passes::{Awaited, Basis, Completed};
 use super::reporter::ObservationProgress;
 use super::state::Engine;
-use crate::model::id::PodUid;
 use crate::model::snapshot::Counts;
 use crate::model::wall_time::Moment;
 use crate::observer::Measurement;
@@ -28,22 +25,16 @@ impl Engine {
                 differing.note_earlier(&uid, basis.begun.instant);
             }
         }
-        let (ledger, records, inspector) = (&self.ledger, &self.records, &self.inspector);
-        let (overdue_pods, failures) = (&self.unobserved.overdue_pods, &self.unobserved.failures);
-        self.reporting.passes.begin(basis, now.instant, || {
-            // The pass does not wait for pods that are reported already.
-            let mut reported: BTreeSet<PodUid> = inspector.waiting_for_room().cloned().collect();
-            reported.extend(overdue_pods.keys().cloned());
-            let stuck = ledger.stuck(|uid| records.knows(uid));
-            reported.extend(stuck.filter_map(|call| Some(call.about.pod?.uid)));
-            let inspecting = records.inspecting();
-            let waiting = inspecting - &reported;
-            Awaited {
-                have_all_failed: waiting.iter().all(|uid| failures.error_of(uid).is_some()),
-                given_up: inspecting & &reported,
-                waiting,
-            }
-        });
+        // The pass does not wait for pods that are reported already.
+        let mut reported = self.pods_with_reported_call();
+        reported.extend(self.inspector.waiting_for_room().cloned());
+        reported.extend(self.unobserved.overdue_pods.keys().cloned());
+        let inspecting = self.records.inspecting();
+        let pods = Awaited {
+            waiting: inspecting - &reported,
+            given_up: inspecting & &reported,
+        };
+        self.reporting.passes.begin(basis, now.instant, pods);
     }
 
     pub(super) fn complete_pass(&mut self, now: Moment) {

@@ -45,8 +45,6 @@ pub(crate) struct Awaited {
     /// The pods that the pass does not wait for, because they are reported. The pass does not
     /// observe them.
     pub(crate) given_up: BTreeSet<PodUid>,
-    /// Whether all pods that the pass waited for at first had failed before.
-    pub(crate) have_all_failed: bool,
 }
 
 #[derive(Debug)]
@@ -71,7 +69,7 @@ pub(crate) struct Progress {
 impl Passes {
     /// Begins a pass now, or after the open one. Replacing the open pass would be wrong: no pass
     /// would wait for the pods that differ in it.
-    pub(crate) fn begin(&mut self, basis: Basis, now: Instant, pods: impl FnOnce() -> Awaited) {
+    pub(crate) fn begin(&mut self, basis: Basis, now: Instant, pods: Awaited) {
         if self.current.is_some() {
             let is_newer = |next: Basis| next.begun.instant >= basis.begun.instant;
             if !self.next.is_some_and(is_newer) {
@@ -79,7 +77,6 @@ impl Passes {
             }
             self.needed_since.get_or_insert(basis.begun.instant);
         } else {
-            let pods = pods();
             self.current = Some(OpenPass {
                 basis,
                 started: now,
@@ -90,13 +87,11 @@ impl Passes {
         }
     }
 
-    /// Whether the open pass has given up every pod that it waited for, and at least one of them
-    /// had not failed before.
+    /// Whether the open pass has given up each pod that it waited for.
     pub(crate) fn has_given_up_all(&self) -> bool {
         let pass = self.current.as_ref();
         pass.is_some_and(|pass| {
-            let gave_up = pass.awaited > 0 && !pass.has_ended_one && pass.pods.waiting.is_empty();
-            gave_up && !pass.pods.have_all_failed
+            pass.awaited > 0 && !pass.has_ended_one && pass.pods.waiting.is_empty()
         })
     }
 
@@ -244,10 +239,9 @@ mod tests {
 
     fn begin_as(kind: PassKind, passes: &mut Passes, begun: Moment, waiting: &[&str]) {
         let waiting: BTreeSet<_> = waiting.iter().map(|uid| PodUid::from(*uid)).collect();
-        let pods = || Awaited {
+        let pods = Awaited {
             waiting,
             given_up: BTreeSet::new(),
-            have_all_failed: false,
         };
         let basis = Basis {
             begun,

@@ -297,14 +297,6 @@ impl Processes {
         self.is_enabled && self.failed == 0
     }
 
-    /// Whether the kernel has reported the exit of this container, or will.
-    pub(crate) fn can_report_death(&self, id: &Id) -> bool {
-        matches!(
-            self.state(id),
-            Some(State::Live { .. } | State::Dead { .. })
-        )
-    }
-
     /// The state of the watches. `admits_pids` is whether PIDs may be requested now.
     pub(crate) fn status(&self, admits_pids: bool, births: BirthsStatus) -> KernelStatus {
         let states = self.watches.values().map(|watch| &watch.state);

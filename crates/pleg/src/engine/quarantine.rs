@@ -18,11 +18,11 @@
 //! is always tried again, and its first answer ends the quarantine. A call for a PID is different: after
 //! one loss in quarantine it is not sent again.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use tokio::time::Instant;
 
-use super::call::{Call, Key, Request};
+use super::call::{Call, Request};
 use super::limits::{MAX_WITHHELD_PAUSE, RECONNECT_WITHIN, SUSPECT_AFTER};
 use super::losses::Losses;
 use crate::model::id::Id;
@@ -58,8 +58,6 @@ struct Suspect {
     is_quarantined: bool,
     /// The losses while it was the only outstanding quarantined call.
     alone: Losses,
-    /// Whether its answer is needed, according to the last lists.
-    is_wanted: bool,
 }
 
 impl Default for Quarantine {
@@ -100,13 +98,11 @@ impl Quarantine {
             let suspect = Suspect {
                 is_quarantined: false,
                 alone: Losses::new(MAX_WITHHELD_PAUSE),
-                is_wanted: true,
             };
             self.suspects.insert(request.clone(), suspect);
             return;
         };
         suspect.is_quarantined = true;
-        suspect.is_wanted = true;
         if was_alone {
             suspect.alone.count(now);
             if let Request::Pid(_) = request {
@@ -193,41 +189,20 @@ impl Quarantine {
         suspect.is_none_or(|suspect| !suspect.is_quarantined)
     }
 
-    /// Updates the suspects after lists were taken in. `is_wanted` contains the suspect ids that are
-    /// listed, and whether the status of each is needed. Suspects that are not listed are forgotten.
-    pub(crate) fn listed(&mut self, is_wanted: &BTreeMap<Id, bool>) {
-        self.suspects.retain(|request, suspect| {
-            let listed = request.id().and_then(|id| is_wanted.get(id));
-            suspect.is_wanted = listed.copied().unwrap_or_default();
-            listed.is_some()
-        });
+    /// Lists were taken in: forgets the calls about ids that are not listed.
+    pub(crate) fn keep(&mut self, is_listed: impl Fn(&Id) -> bool) {
+        self.suspects
+            .retain(|request, _| request.id().is_some_and(&is_listed));
     }
 
-    /// The ids of suspects.
-    pub(crate) fn ids(&self) -> BTreeSet<Id> {
-        let ids = self.suspects.keys().filter_map(Request::id);
-        ids.cloned().collect()
-    }
-
-    /// How many suspect status calls are needed, not counting those that another report covers.
-    pub(crate) fn lost_calls(&self, is_reported: impl Fn(&Key) -> bool) -> usize {
-        self.needed().filter(|key| !is_reported(key)).count()
-    }
-
-    /// The suspect status calls whose answers are needed.
+    /// The suspect calls. A PID call is left out: it is no evidence about the same call without the PID.
     pub(crate) fn calls(&self) -> impl Iterator<Item = SuspectCall> {
-        self.needed()
-            .filter_map(|(call, id)| Some(SuspectCall { call, id: id? }))
-    }
-
-    /// The keys of the suspect status calls whose answers are needed. PID calls are left out: the loss of
-    /// one is no evidence about `ContainerStatus` without the PID, which has the same key.
-    fn needed(&self) -> impl Iterator<Item = Key> {
-        let needed = self
-            .suspects
-            .iter()
-            .filter(|(request, suspect)| suspect.is_wanted && !matches!(request, Request::Pid(_)));
-        needed.map(|(request, _)| request.key())
+        let suspects = self.suspects.keys();
+        let calls = suspects.filter(|request| !matches!(request, Request::Pid(_)));
+        calls.filter_map(|request| match request.key() {
+            (call, Some(id)) => Some(SuspectCall { call, id }),
+            _ => None,
+        })
     }
 }
 

@@ -83,7 +83,7 @@ impl Engine {
             stuck: health.stuck,
             failing: health.failing,
             blind: health.blind,
-            suspects: self.quarantine.calls().collect(),
+            suspects: self.lost_calls(),
             in_flight: self
                 .ledger
                 .outstanding()

@@ -236,6 +236,21 @@ mod tests {
     use super::*;
 
     #[test]
+    fn after_a_stream_that_lasted_the_first_pause_is_short_again() {
+        let mut now = Instant::now();
+        let mut stream = Streaming::new(Mode::Evented, now);
+        let lost = CallError::unavailable(NoConnection::Lost, "reset");
+        for _ in 0..5 {
+            assert_eq!(stream.advance(now), Due::Open);
+            assert!(stream.mark_open());
+            now += MAX_RETRY_PAUSE + SLOW_AFTER;
+            stream.ended(&Err(lost.clone()), now);
+            assert_eq!(stream.alarm(), Some(now + SLOW_AFTER));
+            now += SLOW_AFTER;
+        }
+    }
+
+    #[test]
     fn a_withheld_stream_that_finds_no_connection_is_opened_as_soon_as_the_runtime_answers() {
         let mut now = Instant::now();
         let mut stream = Streaming::new(Mode::Evented, now);

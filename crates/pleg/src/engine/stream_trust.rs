@@ -220,6 +220,8 @@ mod tests {
         stream.wait(1);
         stream.trust.on_announced(&"late".into(), stream.now);
         assert_eq!(stream.wait(60), 0);
+        stream.announce(9);
+        assert_eq!(stream.periods(1), [2], "it counts as announced");
     }
 
     #[test]

@@ -23,11 +23,12 @@ use super::doubts::Doubts;
 use super::failures::Failures;
 use super::limits::{INSPECTION_OVERDUE_AFTER, MIN_WINDOW, RELAPSE_WITHIN, SETTLED_AFTER};
 use super::state::Engine;
-use crate::model::id::PodUid;
+use crate::model::id::{Id, PodUid};
 use crate::model::wall_time::Moment;
 use crate::out::coverage::{Failing, PassKind};
 use crate::out::failure::InspectError;
 use crate::out::health::INSPECTIONS_FAIL;
+use crate::out::status_report::SuspectCall;
 use crate::runtime::{About, CallError, Rpc};
 
 /// What is known about pods that are not observed.
@@ -88,6 +89,18 @@ impl Engine {
         self.unobserved_by_last_pass()
             .chain(overdue.map(|(uid, _)| uid))
             .chain(dead)
+    }
+
+    /// The calls during which the connection was lost, and about pods whose current state is unknown.
+    pub(super) fn lost_calls(&self) -> Vec<SuspectCall> {
+        let mut lost = self.quarantine.calls().peekable();
+        if lost.peek().is_none() {
+            return Vec::new();
+        }
+        let pending = self.pending();
+        let is_listed = |uid: &PodUid, id: &Id| self.records.is_listed(uid, id);
+        lost.filter(|call| pending.iter().any(|uid| is_listed(uid, &call.id)))
+            .collect()
     }
 
     /// The pods whose current state the cache does not hold.
@@ -176,9 +189,9 @@ impl Engine {
         })
     }
 
-    /// The pods with a call that is reported as stuck or failing. They need no report about the pod
-    /// as a whole.
-    fn pods_with_reported_call(&self) -> BTreeSet<PodUid> {
+    /// The pods with a call that is reported as stuck or failing. They need no report about the pod as a
+    /// whole.
+    pub(super) fn pods_with_reported_call(&self) -> BTreeSet<PodUid> {
         let failures = self.unobserved.failures.iter();
         let failing = failures.filter_map(|failing| Some(failing.pod.as_ref()?.uid.clone()));
         self.stuck_pods().chain(failing).collect()

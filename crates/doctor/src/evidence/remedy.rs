@@ -86,8 +86,7 @@ enum Action<'a> {
 
 impl<'a> Action<'a> {
     fn of_shim(shim: &Shim<'a>, facts: &'a NodeFacts) -> Self {
-        let all = [shim.process].into_iter().chain(shim.runc.iter().copied());
-        let stopped: Vec<&Process> = all.filter(|process| process.is_stopped()).collect();
+        let stopped: Vec<&Process> = shim.stopped().collect();
         let traced = stopped.iter().find(|process| is_traced(process));
         let role = shim.role();
         Self::ByHand(match (traced, shim.oldest_runc()) {
@@ -184,10 +183,7 @@ pub(crate) fn blame(finding: &mut Finding, shim: &Shim, facts: &NodeFacts) {
 /// Adds how to resume these stopped shims, together with the stopped runcs below them. The text `why` is
 /// appended to the advice.
 pub(crate) fn resume_all(finding: &mut Finding, stopped: &[&Shim], why: &str) {
-    let processes = stopped.iter().flat_map(|shim| {
-        let runcs = shim.runc.iter().copied();
-        std::iter::once(shim.process).chain(runcs.filter(|runc| runc.is_stopped()))
-    });
+    let processes = stopped.iter().flat_map(|shim| shim.stopped());
     let pids: Vec<u32> = processes.map(|process| process.pid).collect();
     let listed: String = pids.iter().map(|pid| format!(" {pid}")).collect();
     let shims = match stopped.len() {

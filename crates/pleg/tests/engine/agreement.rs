@@ -1,7 +1,7 @@
 //! The list, the status and the kernel do not agree, or one of them shows for a moment that an id
 //! does not exist: what is reported of a pod is still true.
 
-use crate::node::{Node, generic, seconds};
+use crate::node::{Node, generic, not_found, seconds};
 use pleg::model::listed::ContainerState;
 use pleg::out::health::{HealthState, Reason};
 use pleg::out::record::Record;
@@ -15,10 +15,6 @@ fn pods(sim: &Sim) {
     for name in PODS {
         sim.run(name, &["app"]);
     }
-}
-
-fn no_such() -> Fault {
-    Fault::Fail(CallError::NotFound("no such container".into()))
 }
 
 #[tokio::test(start_paused = true)]
@@ -68,7 +64,7 @@ async fn a_status_that_does_not_exist_for_a_moment_after_a_death_removes_nothing
     node.at(5.5).await;
     node.reported();
     node.sim
-        .fault(Rpc::ContainerStatus, Some("two/x.0"), no_such());
+        .fault(Rpc::ContainerStatus, Some("two/x.0"), not_found());
     node.sim.kill("two", "x");
     node.at(5.6).await;
     node.sim.lift_all();
@@ -91,7 +87,7 @@ async fn is_known_again_after_a_sweep(list: Rpc, call: Rpc, id: &str) {
     node.at(5.5).await;
     node.sim.fault(list, None, Fault::Hang);
     node.at(9.0).await;
-    node.sim.fault(call, Some(id), no_such());
+    node.sim.fault(call, Some(id), not_found());
     node.at(10.5).await;
     node.sim.lift(call, Some(id));
     node.at(13.0).await;
@@ -124,7 +120,7 @@ async fn a_pod_whose_status_never_existed_is_not_observed() {
     let node = Node::watch(|sim| {
         pods(sim);
         for call in [Rpc::ContainerStatus, Rpc::PodSandboxStatus] {
-            sim.fault(call, None, no_such());
+            sim.fault(call, None, not_found());
         }
     })
     .await;
@@ -144,9 +140,9 @@ async fn a_pod_whose_status_is_not_found_is_shown_and_reported_as_last_known() {
     .await;
     node.at(5.5).await;
     node.sim
-        .fault(Rpc::ContainerStatus, Some("a/app.0"), no_such());
+        .fault(Rpc::ContainerStatus, Some("a/app.0"), not_found());
     node.sim
-        .fault(Rpc::PodSandboxStatus, Some("a.0"), no_such());
+        .fault(Rpc::PodSandboxStatus, Some("a.0"), not_found());
     node.pleg.request_reinspect("uid-a".into());
     node.at(8.0).await;
     let entry = node.pleg.cache().get(&"uid-a".into());
@@ -171,7 +167,7 @@ async fn the_age_of_a_contradiction_counts_from_when_it_was_found() {
     let slow = Fault::Slow(seconds(1.5));
     node.sim.fault(Rpc::ListContainers, None, slow);
     node.sim
-        .fault(Rpc::ContainerStatus, Some("a/app.0"), no_such());
+        .fault(Rpc::ContainerStatus, Some("a/app.0"), not_found());
     node.pleg.request_reinspect("uid-a".into());
     node.at(14.0).await;
     let failing = node.status().await.failing;
@@ -188,7 +184,7 @@ async fn a_listed_exit_is_shown_although_no_status_exists() {
     node.at(5.5).await;
     node.sim.exit("two", "x", 3);
     node.sim
-        .fault(Rpc::ContainerStatus, Some("two/x.0"), no_such());
+        .fault(Rpc::ContainerStatus, Some("two/x.0"), not_found());
     for time in [9.0, 20.0] {
         node.at(time).await;
         let entry = node.pleg.cache().get(&"uid-two".into());

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use crate::node::{Node, STATUSES, generic, is_healthy, many, named, seconds};
+use crate::subscribers::read_all;
 use pleg::Config;
 use pleg::out::health::{HealthState, Reason};
 use pleg::out::record::Record;
-use pleg::out::subscribers::Subscription;
 use pleg::runtime::{CallError, Rpc};
 use sim::{Fault, Flood, Sim};
 use tokio::time::{Instant, timeout};
@@ -248,14 +248,6 @@ async fn a_slow_list_and_a_slower_one_are_reported_once() {
         let lists = [(Rpc::ListPodSandbox, 7.0), (Rpc::ListContainers, other)];
         assert_slow_lists_are_reported_once(&lists).await;
     }
-}
-
-async fn read_all(subscription: &mut Subscription) -> Vec<Record> {
-    let mut records = Vec::new();
-    while let Ok(Some(record)) = timeout(Duration::ZERO, subscription.next()).await {
-        records.push(record);
-    }
-    records
 }
 
 fn bytes(records: &[Record]) -> usize {

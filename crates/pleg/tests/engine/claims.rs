@@ -4,7 +4,10 @@ use std::future::poll_fn;
 use std::pin::pin;
 use std::task::Poll;
 
-use crate::node::{Node, STATUSES, broken, generic, many, named, pods, seconds};
+use crate::node::{
+    LISTS, Node, STATUSES, broken, generic, has_failing, is_healthy, many, named, not_found, pods,
+    seconds,
+};
 use pleg::Config;
 use pleg::out::coverage::PassKind;
 use pleg::out::health::{HealthState, Reason};
@@ -14,8 +17,6 @@ use pleg::runtime::{CallError, Rpc};
 use sim::{Fault, Malformation, Sim};
 use tokio::time::{Instant, sleep, timeout};
 
-const LISTS: [Rpc; 2] = [Rpc::ListContainers, Rpc::ListPodSandbox];
-
 /// An inspection that fails for longer than this is reported.
 const FAILING: f64 = 10.0;
 
@@ -23,11 +24,6 @@ fn set(sim: &Sim, calls: &[Rpc], fault: Fault) {
     for call in calls {
         sim.fault(*call, None, fault.clone());
     }
-}
-
-fn has_failing(status: &StatusReport, id: &str) -> bool {
-    let mut failing = status.failing.iter();
-    failing.any(|call| call.id.as_str() == id)
 }
 
 fn lists_are_stuck(status: &StatusReport) -> bool {
@@ -69,8 +65,9 @@ async fn a_pod_that_cannot_be_inspected_for_ten_seconds_is_reported_and_the_node
     });
     assert!(reported, "{}", node.reported());
     node.sim.lift_all();
-    let healthy = |status: &StatusReport| status.health.state == HealthState::Healthy;
-    node.wait(3.0, healthy).await.expect("it is healthy again");
+    node.wait(3.0, is_healthy)
+        .await
+        .expect("it is healthy again");
     for id in ["a/app.0", "b/app.0"] {
         assert_eq!(node.deaths(id).len(), 1);
     }
@@ -147,9 +144,7 @@ async fn nothing_is_synced_before_a_pod_was_observed() {
 #[tokio::test(start_paused = true)]
 async fn a_thousand_unobserved_pods_are_not_synced() {
     let node = Node::watch(|sim| {
-        for number in 0..1000 {
-            sim.run(&format!("p{number}"), &["app"]);
-        }
+        many(sim, 1000, &["app"]);
         for call in STATUSES {
             sim.fault(call, None, Fault::Hang);
         }
@@ -227,8 +222,7 @@ async fn a_stall_does_not_hide_the_next_stall() {
             node.sim.lift(Rpc::ListContainers, None);
             node.pass(5.3).await;
         }
-        let healthy = |status: &StatusReport| status.health.state == HealthState::Healthy;
-        let well = node.wait(15.0, healthy).await;
+        let well = node.wait(15.0, is_healthy).await;
         well.unwrap_or_else(|status| panic!("after {stalls} stalls {:?}", status.health));
 
         node.sim.status_lock("locked", "app");
@@ -252,7 +246,7 @@ async fn a_stall_does_not_hide_the_next_stall() {
         assert_eq!(node.deaths("b/app.0").len(), 1, "after {stalls} stalls");
         node.at(locked + 25.0).await;
         node.sim.lift_all();
-        let well = node.wait(3.0, healthy).await;
+        let well = node.wait(3.0, is_healthy).await;
         well.unwrap_or_else(|status| panic!("after {stalls} stalls {:?}", status.health));
     }
 }
@@ -311,8 +305,7 @@ async fn no_call_is_blamed_while_the_whole_runtime_is_stopped() {
         }
         assert!(node.sim.outstanding().len() <= 64, "{case}");
         node.sim.resume();
-        let healthy = |status: &StatusReport| status.health.state == HealthState::Healthy;
-        let well = node.wait(4.0, healthy).await;
+        let well = node.wait(4.0, is_healthy).await;
         well.unwrap_or_else(|status| panic!("{case}: {:?}", status.health));
         let deaths = usize::from(dies_after.is_some());
         assert_eq!(node.deaths("c/app.0").len(), deaths, "{case}");
@@ -394,11 +387,7 @@ async fn a_stuck_list_is_reported_although_each_step_of_this_process_takes_long(
             sleep(seconds(0.3)).await;
         }
     });
-    let stuck = |status: &StatusReport| {
-        let mut stuck = status.stuck.iter();
-        stuck.any(|call| call.call == Rpc::ListContainers)
-    };
-    let reported = node.wait(30.0, stuck).await;
+    let reported = node.wait(30.0, lists_are_stuck).await;
     changes.abort();
     reported.unwrap_or_else(|status| panic!("{:?}", status.health));
 }
@@ -548,7 +537,7 @@ async fn a_sweep_refuses_the_status_of_another_id_too() {
 
 #[tokio::test(start_paused = true)]
 async fn no_pass_confirms_an_unknown_pod_while_sandboxes_cannot_be_listed() {
-    for lists in [&LISTS[1..], &LISTS] {
+    for lists in [&LISTS[..1], &LISTS] {
         let node = Node::watch(pods).await;
         node.at(1.5).await;
         for list in lists {
@@ -738,7 +727,6 @@ async fn a_list_that_fails_in_any_way_is_replaced_by_a_sweep() {
 
 #[tokio::test(start_paused = true)]
 async fn a_pod_whose_list_and_status_contradict_each_other_is_inspected_until_they_agree() {
-    let missing = |what: &str| Fault::Fail(CallError::NotFound(what.into()));
     for (call, id) in [
         (Rpc::ContainerStatus, "a/app.0"),
         (Rpc::PodSandboxStatus, "a.0"),
@@ -749,7 +737,7 @@ async fn a_pod_whose_list_and_status_contradict_each_other_is_inspected_until_th
         })
         .await;
         node.at(3.5).await;
-        node.sim.fault(call, Some(id), missing(id));
+        node.sim.fault(call, Some(id), not_found());
         node.sim.exit("a", "other", 5);
         // The removal may follow the exit a moment later: that is no contradiction.
         node.at(4.8).await;
@@ -884,12 +872,11 @@ async fn a_status_that_is_not_found_for_a_moment_ends_no_listed_container() {
     let node = Node::watch_stream(pods).await;
     node.at(3.0).await;
     node.reported();
-    let missing = Fault::Fail(CallError::NotFound("no such container".into()));
     for (call, id) in [
         (Rpc::ContainerStatus, "a/app.0"),
         (Rpc::PodSandboxStatus, "a.0"),
     ] {
-        node.sim.fault(call, Some(id), missing.clone());
+        node.sim.fault(call, Some(id), not_found());
         // Another container of the pod starts, which the stream announces.
         let now = node.sim.now();
         node.sim.world().pod("a").create("late", now).start(now);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::node::{Node, generic, many, pods, seconds};
+use crate::node::{Node, generic, has_failing, is_healthy, many, named, pods, seconds};
 use pleg::Config;
 use pleg::out::status_report::StatusReport;
 use pleg::runtime::{CallError, NoConnection, Rpc};
@@ -12,11 +12,6 @@ use sim::{Fault, Sim};
 fn one_crashes(sim: &Sim) {
     let crash = Fault::Crash(seconds(1.0));
     sim.fault(Rpc::ContainerStatus, Some("b/app.0"), crash);
-}
-
-fn names(status: &StatusReport, id: &str) -> bool {
-    let mut failing = status.failing.iter();
-    failing.any(|failing| failing.id.as_str() == id)
 }
 
 #[tokio::test(start_paused = true)]
@@ -38,7 +33,7 @@ async fn other_pods_are_observed_beside_a_pod_whose_status_crashes_the_runtime()
         let reported = node.deaths("c/app.0");
         assert!(reported.len() == 1 && reported[0] < 13.0, "{reported:?}");
         let status = node.status().await;
-        assert!(names(&status, "b/app.0"), "{:?}", status.failing);
+        assert!(has_failing(&status, "b/app.0"), "{:?}", status.failing);
         assert_eq!(status.failing.len(), 1, "{:?}", status.failing);
     }
 }
@@ -54,11 +49,11 @@ async fn a_call_that_crashes_the_runtime_is_sent_with_growing_pauses() {
     node.at(1200.0).await;
     let made = node.sim.calls_made(Rpc::ContainerStatus) - before;
     assert!((2..=8).contains(&made), "{made}");
-    assert!(names(&node.status().await, "b/app.0"));
+    assert!(has_failing(&node.status().await, "b/app.0"));
     node.sim.lift(Rpc::ContainerStatus, Some("b/app.0"));
     node.at(1510.0).await;
     assert_eq!(node.deaths("b/app.0").len(), 1);
-    assert!(crate::node::is_healthy(&node.status().await));
+    assert!(is_healthy(&node.status().await));
 }
 
 /// An engine starts on a node with a container about which no call was sent since the runtime started.
@@ -70,7 +65,9 @@ async fn a_node_is_observed_although_one_call_crashes_the_runtime() {
         one_crashes(sim);
     })
     .await;
-    let learned = node.wait(30.0, |status| names(status, "b/app.0")).await;
+    let learned = node
+        .wait(30.0, |status| has_failing(status, "b/app.0"))
+        .await;
     assert!(learned.is_ok(), "{learned:#?}");
     node.at(20.0).await;
     let synced = node.synced();
@@ -156,7 +153,7 @@ async fn assert_all_but_one_are_observed(slow: Fault, limit: f64) {
     })
     .await;
     assert!(others.is_empty(), "{others:?}");
-    assert!(names(&node.status().await, "p6/app.0"));
+    assert!(has_failing(&node.status().await, "p6/app.0"));
     for pod in (0..12).filter(|pod| *pod != 6) {
         let reported = node.deaths(&format!("p{pod}/app.0"));
         assert!(
@@ -186,12 +183,12 @@ async fn a_stuck_container_beside_one_that_crashes_the_runtime_is_not_blamed() {
         node.sim.exit(pod, "app", 1);
     }
     let mut blamed = false;
-    node.sample(60.0, |_, status| blamed |= names(status, "a/app.0"))
+    node.sample(60.0, |_, status| blamed |= has_failing(status, "a/app.0"))
         .await;
     assert!(!blamed);
     let status = node.status().await;
-    assert!(names(&status, "b/app.0"));
-    assert_eq!(crate::node::named(&status.stuck), ["a/app.0".into()]);
+    assert!(has_failing(&status, "b/app.0"));
+    assert_eq!(named(&status.stuck), ["a/app.0".into()]);
     assert_eq!(node.deaths("c/app.0").len(), 1);
 }
 
@@ -206,7 +203,11 @@ async fn a_container_that_is_stuck_at_each_restart_is_not_blamed_and_is_observed
         node.at(at).await;
         node.sim.restart(seconds(0.3));
         node.sample(9.0, |at, status| {
-            assert!(!names(status, "a/app.0"), "at {at}: {:?}", status.failing);
+            assert!(
+                !has_failing(status, "a/app.0"),
+                "at {at}: {:?}",
+                status.failing
+            );
         })
         .await;
     }
@@ -271,16 +272,18 @@ async fn a_call_that_crashed_the_runtime_and_now_only_hangs_is_stuck() {
     node.at(3.5).await;
     one_crashes(&node.sim);
     node.sim.exit("b", "app", 3);
-    let blamed = node.wait(30.0, |status| names(status, "b/app.0")).await;
+    let blamed = node
+        .wait(30.0, |status| has_failing(status, "b/app.0"))
+        .await;
     assert!(blamed.is_ok(), "{blamed:#?}");
     let call = Rpc::ContainerStatus;
     node.sim.fault(call, Some("b/app.0"), Fault::Hang);
-    let is_stuck = |status: &StatusReport| crate::node::named(&status.stuck) == ["b/app.0".into()];
+    let is_stuck = |status: &StatusReport| named(&status.stuck) == ["b/app.0".into()];
     let stuck = node.wait(30.0, is_stuck).await;
     assert!(stuck.is_ok(), "{stuck:#?}");
     node.pass(1.0).await;
     let status = node.status().await;
-    assert!(!names(&status, "b/app.0"), "{:?}", status.failing);
+    assert!(!has_failing(&status, "b/app.0"), "{:?}", status.failing);
 }
 
 #[tokio::test(start_paused = true)]
@@ -300,7 +303,7 @@ async fn a_restart_does_not_cause_a_withheld_call_to_be_sent() {
     node.sample(20.0, |at, status| {
         let failure = &status.relist.last_failure;
         assert!(failure.is_none(), "at {at}: {failure:?}");
-        assert!(names(status, "b/app.0"));
+        assert!(has_failing(status, "b/app.0"));
     })
     .await;
 }
@@ -320,7 +323,7 @@ async fn each_of_three_calls_that_crash_the_runtime_is_found() {
     node.at(40.0).await;
     let status = node.status().await;
     for id in killers {
-        assert!(names(&status, id), "{id}: {:?}", status.failing);
+        assert!(has_failing(&status, id), "{id}: {:?}", status.failing);
     }
     for failing in &status.failing {
         let pod = &failing.pod.as_ref().unwrap().name;
@@ -356,7 +359,7 @@ async fn a_crashing_call_is_found_in_a_pod_of_several_beside_a_stream() {
         let crash = Fault::Crash(seconds(0.3));
         node.sim.fault(Rpc::ContainerStatus, Some("b/x.0"), crash);
         node.sim.exit("b", "x", 1);
-        let found = node.wait(20.0, |status| names(status, "b/x.0")).await;
+        let found = node.wait(20.0, |status| has_failing(status, "b/x.0")).await;
         assert!(found.is_ok(), "stream: {stream}: {found:#?}");
     }
 }
@@ -372,7 +375,9 @@ async fn a_crashing_call_is_found_although_lists_are_answered() {
     one_crashes(&node.sim);
     node.sim.exit("b", "app", 1);
     node.sim.exit("a", "app", 1);
-    let found = node.wait(30.0, |status| names(status, "b/app.0")).await;
+    let found = node
+        .wait(30.0, |status| has_failing(status, "b/app.0"))
+        .await;
     assert!(found.is_ok(), "{found:#?}");
     assert_eq!(node.deaths("a/app.0").len(), 1);
 }
@@ -397,7 +402,7 @@ async fn a_crashing_call_is_found_beside_a_kubelet_that_sends_it_too() {
         .await;
     }
     assert!(others.is_empty(), "{others:?}");
-    assert!(names(&node.status().await, "p6/app.0"));
+    assert!(has_failing(&node.status().await, "p6/app.0"));
     for pod in 0..6 {
         let reported = node.deaths(&format!("p{pod}/app.0"));
         assert!(
@@ -420,12 +425,12 @@ async fn the_node_is_degraded_until_what_was_lost_is_answered() {
     node.sim.exit("b", "app", 3);
     node.at(4.2).await;
     node.sample(60.0, |at, status| {
-        assert!(!crate::node::is_healthy(status), "at {at}: {status:#?}");
+        assert!(!is_healthy(status), "at {at}: {status:#?}");
     })
     .await;
     node.sim.lift_all();
     node.at(200.0).await;
-    assert!(crate::node::is_healthy(&node.status().await));
+    assert!(is_healthy(&node.status().await));
 }
 
 /// The status of a witness is not needed: it is requested only to see whether the runtime answers.
@@ -441,7 +446,7 @@ async fn a_witness_that_crashes_the_runtime_is_not_sent_again() {
     node.sim.exit("p0", "app", 3);
     node.at(30.0).await;
     assert_eq!(node.deaths("p0/app.0").len(), 1);
-    assert!(crate::node::is_healthy(&node.status().await));
+    assert!(is_healthy(&node.status().await));
 }
 
 /// The stream is only a source of hints, and no other client opens it.
@@ -457,7 +462,7 @@ async fn a_stream_that_crashes_the_runtime_is_opened_with_growing_pauses() {
     node.sim.exit("p3", "app", 1);
     node.at(15.0).await;
     assert_eq!(node.deaths("p3/app.0").len(), 1);
-    assert!(crate::node::is_healthy(&node.status().await));
+    assert!(is_healthy(&node.status().await));
     node.at(1200.0).await;
     let made = node.sim.calls_made(Rpc::GetContainerEvents);
     assert!(made <= 12, "{made}");
@@ -552,7 +557,7 @@ async fn lists_and_version_that_crash_the_runtime_are_sent_less_often() {
         node.sim.exit("a", "app", 1);
         node.at(140.0).await;
         assert_eq!(node.deaths("a/app.0").len(), 1, "{call}");
-        assert!(crate::node::is_healthy(&node.status().await), "{call}");
+        assert!(is_healthy(&node.status().await), "{call}");
     }
 }
 
@@ -601,7 +606,7 @@ async fn a_withheld_call_is_not_a_witness() {
     node.sim.run("hangs", &["app"]);
     node.sim.run("lost", &["app"]);
     node.at(75.3).await;
-    assert!(crate::node::is_healthy(&node.status().await));
+    assert!(is_healthy(&node.status().await));
 
     node.sim.fault(status, Some("hangs/app.0"), Fault::Hang);
     node.sim.exit("hangs", "app", 1);
@@ -617,6 +622,6 @@ async fn a_withheld_call_is_not_a_witness() {
     node.sim.lift(sandbox, Some("lost.0"));
     node.at(85.0).await;
     let status = node.status().await;
-    assert_eq!(crate::node::named(&status.stuck), ["hangs/app.0".into()]);
+    assert_eq!(named(&status.stuck), ["hangs/app.0".into()]);
     assert_eq!(node.deaths("lost/app.0").len(), 1);
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::node::{LISTS, Node, many, seconds};
+use crate::node::{LISTS, Node, STATUSES, broken, many, seconds, three_pods};
 use pleg::model::id::{Id, PodRef};
 use pleg::model::run_clock::RunClock;
 use pleg::model::wall_time::{Moment, WallTime};
@@ -324,12 +324,6 @@ async fn a_kubelet_flaps_if_both_lists_take_longer_than_half_of_its_threshold() 
     }
 }
 
-fn two_and_more(sim: &Sim) {
-    for pod in ["a", "b", "c"] {
-        sim.run(pod, &["app"]);
-    }
-}
-
 fn hang(node: &Node) {
     for id in ["a/app.0", "b/app.0"] {
         node.sim.fault(Rpc::ContainerStatus, Some(id), Fault::Hang);
@@ -346,7 +340,7 @@ async fn is_never_threatened(node: &Node) {
 
 #[tokio::test(start_paused = true)]
 async fn a_kubelet_does_not_wait_for_removed_pods() {
-    let node = Node::watch(two_and_more).await;
+    let node = Node::watch(three_pods).await;
     node.at(5.5).await;
     hang(&node);
     node.sim.exit("a", "app", 1);
@@ -367,7 +361,7 @@ async fn a_kubelet_does_not_wait_for_removed_pods() {
 
 #[tokio::test(start_paused = true)]
 async fn a_kubelet_does_not_inspect_what_has_not_changed() {
-    let node = Node::watch(two_and_more).await;
+    let node = Node::watch(three_pods).await;
     node.at(5.5).await;
     hang(&node);
     node.sim.fault(Rpc::ListContainers, None, Fault::Hang);
@@ -404,12 +398,10 @@ async fn the_status_of_a_removed_container_is_not_awaited() {
 async fn a_pod_that_restarts_continuously_is_observed() {
     for (pods, slow, every) in [(1, 0.05, 1.0), (3, 1.0, 1.0), (10, 2.0, 2.0)] {
         let node = Node::watch(|sim| {
-            for number in 0..pods {
-                sim.run(&format!("p{number}"), &["app"]);
-            }
+            many(sim, pods, &["app"]);
         })
         .await;
-        for call in [Rpc::ContainerStatus, Rpc::PodSandboxStatus] {
+        for call in STATUSES {
             node.sim.fault(call, None, Fault::Slow(seconds(slow)));
         }
         let mut oldest: f64 = 0.0;
@@ -440,7 +432,7 @@ async fn a_culprit_is_cleared_although_other_pods_restart_continuously() {
     node.sim.exit("p0", "app", 1);
     node.at(12.0).await;
     assert_eq!(node.status().await.health.reason, Reason::ContainerStuck);
-    for call in [Rpc::ContainerStatus, Rpc::PodSandboxStatus] {
+    for call in STATUSES {
         node.sim.fault(call, None, Fault::Slow(seconds(1.5)));
     }
     let mut last = 0.0;
@@ -490,9 +482,8 @@ async fn a_runtime_that_stops_as_a_fault_ends_is_not_reported_as_healthy_in_betw
 async fn a_list_that_a_sweep_requests_is_not_requested_twice() {
     let node = Node::watch(|sim| sim.run("a", &["app"])).await;
     node.at(5.5).await;
-    let broken = Fault::Fail(CallError::Refused("Unknown: broken".into()));
     node.sim.fault(Rpc::ListPodSandbox, None, Fault::Hang);
-    node.sim.fault(Rpc::ListContainers, None, broken);
+    node.sim.fault(Rpc::ListContainers, None, broken());
     node.at(9.0).await;
     node.sim.stop();
     node.at(11.0).await;

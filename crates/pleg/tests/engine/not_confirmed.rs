@@ -3,20 +3,16 @@
 
 use std::time::Duration;
 
-use crate::node::{LISTS, Node, STATUSES, broken, generic, many, seconds};
+use crate::node::{LISTS, Node, STATUSES, broken, generic, many, not_found, seconds, victim};
 use pleg::Config;
 use pleg::model::id::PodUid;
 use pleg::model::listed::{ContainerState, SandboxState};
 use pleg::out::cache::Entry;
 use pleg::out::failure::InspectError;
 use pleg::out::health::HealthState;
-use pleg::runtime::{CallError, Rpc};
+use pleg::runtime::Rpc;
 use sim::{Fault, Sim, StreamFault};
 use tokio::time::Instant;
-
-fn victim() -> PodUid {
-    "uid-victim".into()
-}
 
 /// The status call of `side` hangs while the victim is inspected, and `app` dies after its own
 /// status call was answered. Returns the node, and when `app` died.
@@ -408,10 +404,6 @@ async fn an_entry_shows_that_it_is_incomplete_while_containers_cannot_be_listed(
     let entry = entry.unwrap();
     assert_eq!(entry.status.containers.len(), 1);
     assert!(entry.complete_as_of < Some(started));
-}
-
-fn not_found() -> Fault {
-    Fault::Fail(CallError::NotFound("for a moment".into()))
 }
 
 /// Whether the entry has the victim's sandbox, and `app` as it runs.

@@ -1,6 +1,8 @@
 //! A sweep by id replaces a list that is stuck, and finds the culprit.
 
-use crate::node::{LISTS, Node, STATUSES, broken, generic, many, pods, seconds, too_large};
+use crate::node::{
+    LISTS, Node, STATUSES, broken, generic, many, not_found, pods, seconds, three_pods, too_large,
+};
 use pleg::Config;
 use pleg::model::id::{HostId, Owner, PodRef};
 use pleg::out::coverage::PassKind;
@@ -12,12 +14,6 @@ use sim::{Fault, Sim};
 fn lock_status(sim: &Sim, id: &str) {
     sim.fault(Rpc::ListContainers, None, Fault::Hang);
     sim.fault(Rpc::ContainerStatus, Some(id), Fault::Hang);
-}
-
-fn three_pods(sim: &Sim) {
-    for name in ["locked", "a", "b"] {
-        sim.run(name, &["app"]);
-    }
 }
 
 #[tokio::test(start_paused = true)]
@@ -468,8 +464,7 @@ async fn a_list_that_becomes_slow_beside_one_that_fails_is_not_reported_as_stuck
 
 #[tokio::test(start_paused = true)]
 async fn a_slow_list_beside_one_that_fails_is_not_unavailable() {
-    let lists = [Rpc::ListContainers, Rpc::ListPodSandbox];
-    for (fails, slow) in [(lists[0], lists[1]), (lists[1], lists[0])] {
+    for (fails, slow) in [(LISTS[0], LISTS[1]), (LISTS[1], LISTS[0])] {
         for fault in [too_large(), broken()] {
             let node = Node::watch(three_pods).await;
             node.at(0.5).await;
@@ -491,8 +486,7 @@ async fn a_slow_list_beside_one_that_fails_is_not_unavailable() {
 
 #[tokio::test(start_paused = true)]
 async fn a_list_that_is_answered_again_beside_a_slow_one_is_not_unavailable() {
-    let lists = [Rpc::ListContainers, Rpc::ListPodSandbox];
-    for (fails, slow) in [(lists[0], lists[1]), (lists[1], lists[0])] {
+    for (fails, slow) in [(LISTS[0], LISTS[1]), (LISTS[1], LISTS[0])] {
         for took in [0.0, 1.0, 2.5, 4.0] {
             let node = Node::watch(three_pods).await;
             node.at(0.5).await;
@@ -634,9 +628,7 @@ async fn a_received_list_is_applied_once_a_sweep_replaces_the_other_one() {
 #[tokio::test(start_paused = true)]
 async fn a_sweep_makes_at_most_two_hundred_calls_a_second() {
     let node = Node::watch(|sim| {
-        for number in 0..500 {
-            sim.run(&format!("p{number}"), &["app"]);
-        }
+        many(sim, 500, &["app"]);
     })
     .await;
     node.at(0.5).await;
@@ -651,9 +643,7 @@ async fn a_sweep_makes_at_most_two_hundred_calls_a_second() {
 #[tokio::test(start_paused = true)]
 async fn a_slow_runtime_is_swept_more_slowly() {
     let node = Node::watch_with(Config::default(), |sim| {
-        for number in 0..200 {
-            sim.run(&format!("p{number}"), &["app"]);
-        }
+        many(sim, 200, &["app"]);
     })
     .await;
     node.at(0.5).await;
@@ -680,7 +670,6 @@ async fn failing_status_calls_do_not_delay_a_sweep() {
     node.reported();
     node.sim.fault(Rpc::ListPodSandbox, None, Fault::Hang);
     node.sim.fault(Rpc::ListContainers, None, Fault::Hang);
-    let refused = Fault::Fail(CallError::Refused("Unknown: broken".into()));
     for number in 0..12 {
         let sandbox = format!("broken-{number}.0");
         let container = format!("broken-{number}/app.0");
@@ -689,7 +678,7 @@ async fn failing_status_calls_do_not_delay_a_sweep() {
             (Rpc::ContainerStatus, container),
         ];
         for (call, id) in statuses {
-            node.sim.fault(call, Some(&id), refused.clone());
+            node.sim.fault(call, Some(&id), broken());
         }
     }
     node.sim.exit("well", "app", 3);
@@ -704,8 +693,7 @@ async fn a_list_fails_once_beside_a_hanging_one(hangs: Rpc, fails: Rpc) {
     node.at(5.5).await;
     node.sim.fault(hangs, None, Fault::Hang);
     node.at(63.0).await;
-    let broken = Fault::Fail(CallError::Refused("Unknown: broken".into()));
-    node.sim.fault(fails, None, broken);
+    node.sim.fault(fails, None, broken());
     node.at(64.2).await;
     node.sim.lift(fails, None);
     node.at(70.0).await;
@@ -775,7 +763,6 @@ async fn a_container_that_is_not_found_once_beside_a_stuck_list_is_not_dead() {
     lock_status(&node.sim, "locked/app.0");
     node.at(20.0).await;
     node.reported();
-    let not_found = || Fault::Fail(CallError::NotFound("no such container".into()));
     let id = Some("a/app.0");
     node.sim.fault(Rpc::ContainerStatus, id, not_found());
     node.pass(0.3).await;
@@ -795,7 +782,7 @@ async fn a_large_node_with_slow_statuses_is_observed_long_before_it_would_be_unh
     for (pods, slow) in [(250, 1.0), (500, 2.0), (110, 3.0)] {
         let node = Node::watch(|sim| many(sim, pods, &["app", "sidecar"])).await;
         node.at(3.5).await;
-        for call in [Rpc::ContainerStatus, Rpc::PodSandboxStatus] {
+        for call in STATUSES {
             let slow = Fault::Slow(seconds(slow));
             node.sim.fault(call, None, slow);
         }

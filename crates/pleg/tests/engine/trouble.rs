@@ -3,23 +3,16 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::node::{LISTS, Node, STATUSES, broken, generic, named, pods, seconds, too_large};
+use crate::node::{
+    LISTS, Node, STATUSES, broken, generic, is_healthy, many, named, not_found, pods, seconds,
+    too_large,
+};
 use pleg::model::listed::ContainerState;
 use pleg::out::health::{Blind, HealthState, Reason};
 use pleg::out::record::Record;
 use pleg::out::status_report::StatusReport;
-use pleg::runtime::{Announced, CallError, Rpc};
-use sim::{Fault, Sim, StreamFault};
-
-fn missing() -> Fault {
-    Fault::Fail(CallError::NotFound("no such container".into()))
-}
-
-fn many(sim: &Sim, pods: usize, containers: &[&str]) {
-    for n in 0..pods {
-        sim.run(&format!("p{n:04}"), containers);
-    }
-}
+use pleg::runtime::{Announced, Rpc};
+use sim::{Fault, StreamFault};
 
 fn restart(node: &Node, pod: &str) {
     let now = node.sim.now();
@@ -209,7 +202,7 @@ async fn a_healthy_node_has_no_dead_container_that_is_not_found() {
     let node = Node::watch_with_kernel(generic(), pods).await;
     node.at(3.5).await;
     node.sim
-        .fault(Rpc::ContainerStatus, Some("a/app.0"), missing());
+        .fault(Rpc::ContainerStatus, Some("a/app.0"), not_found());
     node.sim.kill("a", "app");
     node.at(600.0).await;
     let health = node.status().await.health;
@@ -290,7 +283,7 @@ async fn no_pod_is_reported_because_the_runtime_is_unreachable() {
         node.sim.fault(call, None, Fault::Slow(seconds(0.3)));
     }
     for n in 0..10 {
-        node.sim.exit(&format!("p{n:04}"), "app", 1);
+        node.sim.exit(&format!("p{n}"), "app", 1);
     }
     node.at(10.1).await;
     node.sim.restart(seconds(120.0));
@@ -338,9 +331,7 @@ async fn a_change_for_the_worse_is_reported_at_once() {
     node.pass(40.0).await;
     assert_eq!(node.status().await.health.reason, Reason::ListFails);
     node.sim.restart(seconds(100.0));
-    let gone = |status: &pleg::out::status_report::StatusReport| {
-        status.health.reason == Reason::RuntimeUnreachable
-    };
+    let gone = |status: &StatusReport| status.health.reason == Reason::RuntimeUnreachable;
     if let Err(status) = node.wait(3.0, gone).await {
         panic!("{:?}: {}", status.health.reason, status.health.message);
     }
@@ -395,21 +386,21 @@ async fn a_runtime_that_was_slow_an_hour_ago_delays_no_report() {
                 node.sim.fault(call, None, Fault::Slow(seconds(slow)));
             }
             for round in 0..20 {
-                restart(&node, &format!("p{:04}", round % 5));
+                restart(&node, &format!("p{}", round % 5));
                 node.pass(12.0).await;
             }
             node.sim.lift_all();
             node.pass(3600.0).await;
-            let id = node.sim.world().container("p0002", "app").id.to_string();
+            let id = node.sim.world().container("p2", "app").id.to_string();
             let (rpc, most) = match lock {
                 true => (Rpc::ListContainers, 3.55),
                 false => (Rpc::ContainerStatus, 4.05),
             };
             if lock {
-                node.sim.status_lock("p0002", "app");
+                node.sim.status_lock("p2", "app");
             } else {
                 node.sim.fault(rpc, Some(&id), Fault::Hang);
-                node.sim.exit("p0002", "app", 1);
+                node.sim.exit("p2", "app", 1);
             }
             let sim = node.sim.clone();
             node.sample(20.0, |_, status| {
@@ -431,7 +422,7 @@ async fn an_engine_that_waits_for_room_does_not_spin() {
         node.at(9.3).await;
         node.sim.stop();
         for n in 0..kills {
-            node.sim.kill(&format!("p{n:04}"), "app");
+            node.sim.kill(&format!("p{n}"), "app");
         }
         node.pass(10.0).await;
         let began = std::time::Instant::now();
@@ -462,7 +453,7 @@ async fn a_list_that_failed_beside_a_sweep_is_requested_again_before_the_node_is
         let now = node.sim.now();
         node.sim
             .world()
-            .pod(&format!("p{pod:04}"))
+            .pod(&format!("p{pod}"))
             .restart("app", 1, now);
         node.pass(0.1).await;
     }
@@ -618,7 +609,7 @@ async fn what_a_stuck_list_hides_stays_unseen_until_it_is_answered_however_often
                 .await;
             }
             node.sim.lift_all();
-            node.wait(5.0, crate::node::is_healthy).await.unwrap();
+            node.wait(5.0, is_healthy).await.unwrap();
         }
     }
 }

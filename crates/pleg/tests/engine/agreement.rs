@@ -230,3 +230,51 @@ async fn a_container_whose_process_runs_and_that_is_not_listed_any_more_is_repor
     assert_eq!(status.health.state, HealthState::Healthy);
     assert!(status.failing.is_empty(), "{:?}", status.failing);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_late_exit_code_is_requested_whatever_else_happens_in_the_pod() {
+    let node = Node::watch_stream(|sim| sim.run("p", &["a", "b"])).await;
+    node.at(3.0).await;
+    node.sim.exit_with_delayed_code("p", "a", 7, seconds(2.0));
+    // Other observations of the pod do not count as attempts.
+    for _ in 0..8 {
+        node.pass(0.1).await;
+        let now = node.sim.now();
+        node.sim.world().pod("p").restart("b", 1, now);
+    }
+    node.at(14.0).await;
+    let entry = node.pleg.cache().get(&"uid-p".into());
+    let a = entry.status.container(&"p/a.0".into());
+    assert_eq!(a.and_then(|a| a.exit_code), Some(7));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_status_that_is_not_found_for_a_moment_ends_no_listed_container() {
+    let node = Node::watch_stream(pods).await;
+    node.at(3.0).await;
+    node.reported();
+    for (call, id) in [
+        (Rpc::ContainerStatus, "a/app.0"),
+        (Rpc::PodSandboxStatus, "a.0"),
+    ] {
+        node.sim.fault(call, Some(id), not_found());
+        // Another container of the pod starts, which the stream announces.
+        let now = node.sim.now();
+        node.sim.world().pod("a").create("late", now).start(now);
+        node.pass(0.3).await;
+        node.sim.lift_all();
+        node.pass(3.0).await;
+        let reported = node.reported();
+        assert!(!reported.contains("Died a"), "{reported}");
+        assert!(!reported.contains("Removed a"), "{reported}");
+        node.sim
+            .world()
+            .pod("a")
+            .containers
+            .retain(|it| it.name != "late");
+        node.pass(3.0).await;
+        node.reported();
+        let entry = node.pleg.cache().get(&"uid-a".into());
+        assert_eq!((entry.error, entry.status.containers.len()), (None, 1));
+    }
+}

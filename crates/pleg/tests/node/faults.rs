@@ -4,7 +4,7 @@ use pleg::model::id::Id;
 use pleg::out::health::{HealthState, StuckCall};
 use pleg::out::status_report::StatusReport;
 use pleg::runtime::{CallError, Rpc};
-use sim::Fault;
+use sim::{Fault, Sim};
 
 /// The calls that request the status of an id: of a container, and of a sandbox.
 pub const STATUSES: [Rpc; 2] = [Rpc::ContainerStatus, Rpc::PodSandboxStatus];
@@ -41,4 +41,17 @@ pub fn has_failing(status: &StatusReport, id: &str) -> bool {
 /// The ids of the containers and sandboxes among the stuck calls.
 pub fn named(stuck: &[StuckCall]) -> Vec<Id> {
     stuck.iter().filter_map(|call| call.id.clone()).collect()
+}
+
+/// Whether the status reports that the list of containers is stuck.
+pub fn lists_are_stuck(status: &StatusReport) -> bool {
+    let mut stuck = status.stuck.iter();
+    stuck.any(|call| call.call == Rpc::ListContainers)
+}
+
+/// Sets this fault for each of these calls, whatever their ids.
+pub fn fault_each(sim: &Sim, calls: &[Rpc], fault: Fault) {
+    for call in calls {
+        sim.fault(*call, None, fault.clone());
+    }
 }

@@ -29,7 +29,10 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 use trace::read;
 
 pub use counter::Counter;
-pub use faults::{LISTS, STATUSES, broken, has_failing, is_healthy, named, not_found, too_large};
+pub use faults::{
+    LISTS, STATUSES, broken, fault_each, has_failing, is_healthy, lists_are_stuck, named,
+    not_found, too_large,
+};
 pub use trace::{Reported, line};
 
 /// `locked`, `a`, `b` and more pods, each with `app`.

@@ -1,8 +1,9 @@
 //! The calls to a runtime, and the data that is kept, are bounded, whatever the runtime does.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use crate::node::{Node, STATUSES, generic, is_healthy, many, named, seconds};
+use crate::node::{Node, STATUSES, generic, is_healthy, many, named, seconds, victim};
 use crate::subscribers::read_all;
 use pleg::Config;
 use pleg::out::health::{HealthState, Reason};
@@ -437,4 +438,22 @@ async fn a_slow_first_relist_of_four_times_as_many_pods_costs_about_sixteen_time
         took.push(used() - before);
     }
     assert!(took[1] < took[0] * 40, "{took:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_engine_that_waits_for_room_does_not_spin() {
+    let mut took = BTreeMap::new();
+    for kills in [0, 20] {
+        let node = Node::watch_with_kernel(generic(), |sim| many(sim, 100, &["app"])).await;
+        node.at(9.3).await;
+        node.sim.stop();
+        for n in 0..kills {
+            node.sim.kill(&format!("p{n}"), "app");
+        }
+        node.pass(10.0).await;
+        let began = std::time::Instant::now();
+        node.pass(600.0).await;
+        took.insert(kills, began.elapsed());
+    }
+    assert!(took[&20] < took[&0] + Duration::from_secs(2), "{took:?}");
 }

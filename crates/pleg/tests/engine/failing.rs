@@ -1,7 +1,8 @@
 //! A pod whose inspection fails is reported as failing and shown as last known, until an inspection succeeds.
 
 use crate::node::{
-    LISTS, Node, STATUSES, broken, fault_each, has_failing, is_healthy, not_found, pods, seconds,
+    LISTS, Node, STATUSES, broken, fault_each, generic, has_failing, is_healthy, not_found, pods,
+    seconds,
 };
 use pleg::out::health::{HealthState, Reason};
 use pleg::out::record::Record;
@@ -288,4 +289,63 @@ async fn a_slow_runtime_does_not_contradict_itself() {
         let failing = node.status().await.failing;
         assert!(failing.is_empty(), "{failing:?}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_healthy_node_has_no_dead_container_that_is_not_found() {
+    let node = Node::watch_with_kernel(generic(), pods).await;
+    node.at(3.5).await;
+    node.sim
+        .fault(Rpc::ContainerStatus, Some("a/app.0"), not_found());
+    node.sim.kill("a", "app");
+    node.at(600.0).await;
+    let health = node.status().await.health;
+    let a = node.pleg.cache().get(&"uid-a".into());
+    let age = node.sim.now().since(a.as_of.unwrap().wall);
+    assert!(
+        health.state != HealthState::Healthy || age < seconds(5.0),
+        "{}: a is as of {age:?} ago",
+        health.message
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn failing_pods_are_reported_after_a_start_under_the_lock() {
+    let node = Node::watch(|sim| {
+        pods(sim);
+        sim.status_lock("locked", "app");
+        sim.fault(Rpc::ContainerStatus, Some("a/app.0"), broken());
+    })
+    .await;
+    node.at(60.0).await;
+    let status = node.status().await;
+    let a = node.pleg.cache().get(&"uid-a".into());
+    let is_reported = !status.failing.is_empty()
+        || status.health.message.contains("a/app.0")
+        || a.error.is_some();
+    assert!(
+        is_reported,
+        "{}; a has {} containers",
+        status.health.message,
+        a.status.containers.len()
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_removed_pod_does_not_fail_while_a_list_is_stuck() {
+    let node = Node::watch(pods).await;
+    node.at(3.5).await;
+    node.sim
+        .fault(Rpc::ContainerStatus, Some("a/app.0"), Fault::Hang);
+    node.sim.exit("a", "app", 1);
+    node.at(8.0).await;
+    node.sim.world().remove("a");
+    node.at(10.3).await;
+    node.sim.status_lock("locked", "app");
+    node.at(15.0).await;
+    node.sim
+        .fault(Rpc::ContainerStatus, Some("a/app.0"), broken());
+    node.at(60.0).await;
+    let status = node.status().await;
+    assert!(status.failing.is_empty(), "{}", status.health.message);
 }

@@ -290,3 +290,27 @@ async fn pods_not_inspected_since_lists_returned_are_counted_beside_failing_ones
         .await;
     }
 }
+
+/// A new pod is unobserved while only its sandbox has been observed and the status call of its container is
+/// outstanding.
+#[tokio::test(start_paused = true)]
+async fn a_node_is_not_synced_while_the_status_of_every_container_is_stuck() {
+    let node = Node::watch_stream(|sim| {
+        many(sim, 2, &["app", "side"]);
+        sim.fault(Rpc::ContainerStatus, None, Fault::Hang);
+    })
+    .await;
+    node.at(6.0).await;
+    node.sim.run("new", &[]);
+    node.at(6.5).await;
+    let now = node.sim.now();
+    node.sim.world().pod("new").create("app", now);
+    for _ in 0..20 {
+        node.pass(1.0).await;
+        assert_eq!(node.status().await.relist.count, 0);
+    }
+    assert!(!node.reported().contains("synced"));
+    node.sim.lift_all();
+    node.pass(4.0).await;
+    assert!(node.reported().contains("synced"));
+}

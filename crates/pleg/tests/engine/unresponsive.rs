@@ -1,7 +1,9 @@
 //! A runtime that answers no call, or that cannot be reached, is reported as such soon, and no call is
 //! blamed.
 
-use crate::node::{Node, generic, is_healthy, lists_are_stuck, named, pods};
+use crate::node::{
+    LISTS, Node, STATUSES, broken, generic, is_healthy, lists_are_stuck, many, named, pods, seconds,
+};
 use pleg::Config;
 use pleg::out::health::{HealthState, Reason};
 use pleg::out::record::Record;
@@ -133,4 +135,117 @@ async fn an_outstanding_status_beside_a_proven_stream_causes_a_relist() {
     let is_known = |status: &StatusReport| status.health.reason == Reason::RuntimeSilent;
     let known = node.wait(8.0, is_known).await;
     known.unwrap_or_else(|status| panic!("{:?}", status.health));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lost_connection_is_blamed_on_no_pod() {
+    let node = Node::watch(pods).await;
+    node.at(3.5).await;
+    node.sim
+        .fault(Rpc::ContainerStatus, Some("a/app.0"), Fault::Hang);
+    node.sim.exit("a", "app", 1);
+    node.at(10.0).await;
+    node.sim.restart(seconds(2.0));
+    node.at(600.0).await;
+    let status = node.status().await;
+    assert!(status.failing.is_empty(), "{}", status.health.message);
+}
+
+#[tokio::test(start_paused = true)]
+async fn no_pod_is_reported_because_the_runtime_is_unreachable() {
+    let node = Node::watch(|sim| many(sim, 20, &["app", "side"])).await;
+    node.at(9.3).await;
+    for call in STATUSES {
+        node.sim.fault(call, None, Fault::Slow(seconds(0.3)));
+    }
+    for n in 0..10 {
+        node.sim.exit(&format!("p{n}"), "app", 1);
+    }
+    node.at(10.1).await;
+    node.sim.restart(seconds(120.0));
+    node.at(60.0).await;
+    let status = node.status().await;
+    assert!(
+        status.failing.is_empty(),
+        "{} of them: {}",
+        status.failing.len(),
+        status.health.message
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_for_the_worse_is_reported_at_once() {
+    let node = Node::watch(pods).await;
+    node.at(3.5).await;
+    node.sim.fault(Rpc::ListContainers, None, broken());
+    node.sim.restart(seconds(4.0));
+    node.pass(10.0).await;
+    node.sim.restart(seconds(4.0));
+    node.pass(40.0).await;
+    assert_eq!(node.status().await.health.reason, Reason::ListFails);
+    node.sim.restart(seconds(100.0));
+    let gone = |status: &StatusReport| status.health.reason == Reason::RuntimeUnreachable;
+    if let Err(status) = node.wait(3.0, gone).await {
+        panic!("{:?}: {}", status.health.reason, status.health.message);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_stopped_runtime_is_unreachable_although_a_list_was_too_large() {
+    for list in LISTS {
+        let node = Node::watch(pods).await;
+        node.at(2.5).await;
+        node.sim.fault(list, None, Fault::Oversize);
+        node.at(5.0).await;
+        node.sim.restart(seconds(60.0));
+        let unreachable =
+            |status: &StatusReport| status.health.reason == Reason::RuntimeUnreachable;
+        let after = node.wait(60.0, unreachable).await.unwrap();
+        assert!(after < 4.0, "{list} too large: after {after} s");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_runtime_becomes_unresponsive_although_both_lists_were_too_large() {
+    let node = Node::watch(pods).await;
+    node.at(2.5).await;
+    for list in LISTS {
+        node.sim.fault(list, None, Fault::Oversize);
+    }
+    node.at(5.0).await;
+    node.sim.stop();
+    let is_unresponsive = |status: &StatusReport| status.health.reason == Reason::RuntimeSilent;
+    let after = node.wait(60.0, is_unresponsive).await.unwrap();
+    assert!(after < 6.0, "{after} s");
+    // A list that was too large is rarely requested, even after the runtime answers again.
+    node.sim.resume();
+    node.pass(5.0).await;
+    let lists = node.sim.calls_made(Rpc::ListContainers);
+    node.pass(25.0).await;
+    let more = node.sim.calls_made(Rpc::ListContainers) - lists;
+    assert!(more <= 1, "{more} lists in 25 s");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_reconnected_runtime_that_refuses_lists_is_not_unreachable() {
+    for hangs in [false, true] {
+        let node = Node::watch(pods).await;
+        for cycle in 0..3 {
+            node.pass(4.0).await;
+            node.sim.restart(seconds(2.5));
+            for list in LISTS {
+                node.sim.fault(list, None, broken());
+            }
+            if hangs {
+                node.sim.fault(Rpc::ContainerStatus, None, Fault::Hang);
+            }
+            node.pass(10.5).await;
+            let health = node.status().await.health;
+            let (reason, message) = (health.reason, health.message);
+            let what = format!("{cycle}, statuses hang {hangs}: {message}");
+            assert_ne!(reason, Reason::RuntimeUnreachable, "{what}");
+            node.pass(4.0).await;
+            node.sim.lift_all();
+        }
+    }
 }

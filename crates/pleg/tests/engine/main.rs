@@ -9,6 +9,7 @@ mod agreement;
 mod as_of;
 mod births;
 mod bounds;
+mod complete;
 mod contradicted;
 mod crashes;
 mod culprits;

@@ -19,6 +19,7 @@ mod first_sweep;
 mod health;
 mod identities;
 mod inspection;
+mod interrupted;
 mod kernel;
 mod kubelet_view;
 mod last_seen;

@@ -33,6 +33,7 @@ mod relist;
 mod restarts;
 mod runtimes;
 mod slow_as_a_whole;
+mod slow_lists;
 mod slow_pods;
 mod stream;
 mod stream_doubts;

@@ -270,3 +270,22 @@ async fn a_list_that_failed_once_beside_a_stuck_one_is_requested_again() {
     a_list_fails_once_beside_a_hanging_one(Rpc::ListContainers, Rpc::ListPodSandbox).await;
     a_list_fails_once_beside_a_hanging_one(Rpc::ListPodSandbox, Rpc::ListContainers).await;
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_list_that_a_sweep_requests_is_not_requested_twice() {
+    let node = Node::watch(|sim| sim.run("a", &["app"])).await;
+    node.at(5.5).await;
+    node.sim.fault(Rpc::ListPodSandbox, None, Fault::Hang);
+    node.sim.fault(Rpc::ListContainers, None, broken());
+    node.at(9.0).await;
+    node.sim.stop();
+    node.at(11.0).await;
+    node.sim.restart(seconds(0.95));
+    node.at(12.0).await;
+    for list in LISTS {
+        node.sim.fault(list, None, Fault::Hang);
+    }
+    node.sim.resume();
+    node.at(30.0).await;
+    assert_eq!(node.sim.max_outstanding_per_id(), 1, "of each call");
+}

@@ -94,3 +94,24 @@ async fn a_slow_list_and_a_slower_one_are_reported_once() {
         assert_slow_lists_are_reported_once(&lists).await;
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_list_that_was_stuck_once_is_late_and_one_that_is_slow_each_time_is_slow() {
+    let node = Node::watch(|sim| many(sim, 3, &["app"])).await;
+    node.at(8.4).await;
+    node.sim.fault(Rpc::ListContainers, None, Fault::Hang);
+    node.at(40.4).await;
+    node.sim.lift_all();
+    let mut messages = std::collections::BTreeSet::new();
+    for _ in 0..200 {
+        node.pass(0.1).await;
+        messages.insert(node.status().await.health.message.to_string());
+    }
+    let takes = |message: &String| message.contains("lists take");
+    assert!(!messages.iter().any(takes), "{messages:#?}");
+    let slow = Fault::Slow(seconds(9.0));
+    node.sim.fault(Rpc::ListContainers, None, slow);
+    node.pass(60.0).await;
+    let message = node.status().await.health.message.to_string();
+    assert!(takes(&message), "{message}");
+}

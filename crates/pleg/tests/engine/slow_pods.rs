@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use crate::node::{Node, STATUSES, generic, many, named, pods, seconds};
 use pleg::model::listed::ContainerState;
-use pleg::out::health::HealthState;
+use pleg::out::health::{HealthState, Reason};
 use pleg::runtime::{Announced, Rpc};
 use sim::Fault;
 
@@ -158,4 +158,64 @@ async fn a_status_that_is_slow_each_time_does_not_make_health_flap() {
     node.at(123.4).await;
     let changes = node.health_reports(3.4);
     assert!(changes.len() <= 8, "{changes:#?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_pod_that_restarts_continuously_is_observed() {
+    for (pods, slow, every) in [(1, 0.05, 1.0), (3, 1.0, 1.0), (10, 2.0, 2.0)] {
+        let node = Node::watch(|sim| {
+            many(sim, pods, &["app"]);
+        })
+        .await;
+        for call in STATUSES {
+            node.sim.fault(call, None, Fault::Slow(seconds(slow)));
+        }
+        let mut oldest: f64 = 0.0;
+        while node.elapsed() < 300.0 {
+            let now = node.sim.now();
+            for number in 0..pods {
+                let mut world = node.sim.world();
+                let pod = world.pod(&format!("p{number}"));
+                pod.restart("app", 1, now);
+                // A kubelet removes all ended containers but the last one.
+                let old = pod.containers.len().saturating_sub(2);
+                pod.containers.drain(..old);
+            }
+            node.pass(every).await;
+            let health = node.status().await.health;
+            oldest = oldest.max(health.age_seconds.unwrap_or_default());
+        }
+        assert!(oldest < 60.0, "{pods} {slow} {every}: {oldest}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_culprit_is_cleared_although_other_pods_restart_continuously() {
+    let node = Node::watch(|sim| many(sim, 60, &["app"])).await;
+    node.at(5.5).await;
+    node.sim
+        .fault(Rpc::ContainerStatus, Some("p0/app.0"), Fault::Hang);
+    node.sim.exit("p0", "app", 1);
+    node.at(12.0).await;
+    assert_eq!(node.status().await.health.reason, Reason::ContainerStuck);
+    for call in STATUSES {
+        node.sim.fault(call, None, Fault::Slow(seconds(1.5)));
+    }
+    let mut last = 0.0;
+    while node.elapsed() < 60.0 {
+        if node.elapsed() > 22.0 {
+            node.sim.lift(Rpc::ContainerStatus, Some("p0/app.0"));
+        }
+        let now = node.sim.now();
+        let number = node.elapsed() as usize % 59 + 1;
+        node.sim
+            .world()
+            .pod(&format!("p{number}"))
+            .restart("app", 1, now);
+        node.pass(1.0).await;
+        if node.status().await.health.reason == Reason::ContainerStuck {
+            last = node.elapsed();
+        }
+    }
+    assert!(last < 30.0, "it is named until {last}");
 }

@@ -8,8 +8,8 @@ use pleg::Config;
 use pleg::out::health::{HealthState, Reason};
 use pleg::out::record::Record;
 use pleg::out::status_report::StatusReport;
-use pleg::runtime::Rpc;
-use sim::Fault;
+use pleg::runtime::{CALLS, Rpc};
+use sim::{Fault, Sim};
 
 #[tokio::test(start_paused = true)]
 async fn a_stall_does_not_hide_the_next_stall() {
@@ -247,5 +247,121 @@ async fn a_reconnected_runtime_that_refuses_lists_is_not_unreachable() {
             node.pass(4.0).await;
             node.sim.lift_all();
         }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_runtime_that_never_answered_is_starting_and_then_unhealthy() {
+    let node = Node::watch(Sim::stop).await;
+    node.at(179.0).await;
+    let health = node.status().await.health;
+    assert_eq!(health.state, HealthState::Starting);
+    assert!(
+        health
+            .message
+            .starts_with("PLEG is not healthy: pleg has yet to be successful")
+    );
+    node.at(181.0).await;
+    let health = node.status().await.health;
+    assert_eq!(health.state, HealthState::Unhealthy);
+    assert!(
+        health.message.contains("Version has not answered for 3m"),
+        "{}",
+        health.message
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_unresponsive_runtime_makes_the_node_degraded_at_once_and_unhealthy_after_the_threshold()
+{
+    let node = Node::watch(|sim| many(sim, 40, &["app"])).await;
+    node.at(0.5).await;
+    node.reported();
+    for call in CALLS {
+        node.sim.fault(call, None, Fault::Hang);
+    }
+    node.at(179.0).await;
+    let degraded = node.reported();
+    let first = degraded.lines().next().unwrap_or_default();
+    assert!(
+        first.starts_with(
+            "3.000 Degraded: ListPodSandbox has not answered for 2s; \
+             ListContainers has not answered for 2s; \
+             sweeping known pods, new pods may be missed"
+        ),
+        "{degraded}"
+    );
+    assert!(!degraded.contains("Unhealthy"));
+    node.at(200.0).await;
+    // The last relist with successful lists began at 0.000.
+    let reported = node.reported();
+    assert!(
+        reported.starts_with(
+            "180.001 Unhealthy: PLEG is not healthy: \
+             pleg was last seen active 3m0.001s ago; threshold is 3m0s: ListPodSandbox"
+        ),
+        "{reported}"
+    );
+    assert_eq!(node.sim.max_outstanding_per_id(), 1);
+    // A runtime that is unresponsive as a whole does not receive every call: both lists, a heartbeat, eight
+    // calls of a sweep, and one call about every ten seconds that may show that the runtime is back.
+    let calls = node.status().await.in_flight.len();
+    assert!(calls <= 11 + 22, "{calls}");
+
+    node.sim.lift_all();
+    node.at(201.5).await;
+    let reported = node.reported();
+    assert!(
+        reported.ends_with("Healthy: all pods are up to date"),
+        "{reported}"
+    );
+    assert!(!reported.contains("Died"), "{reported}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_runtime_that_is_stuck_after_a_restart_is_not_unreachable() {
+    for version_alone in [false, true] {
+        let node = Node::watch(|sim| sim.run("a", &["app"])).await;
+        node.at(5.5).await;
+        node.sim.restart(seconds(1.0));
+        let expected = match version_alone {
+            true => {
+                node.sim.fault(Rpc::Version, None, Fault::Hang);
+                Reason::ListStuck
+            }
+            false => {
+                node.sim.stop();
+                Reason::RuntimeSilent
+            }
+        };
+        node.at(30.0).await;
+        let health = node.status().await.health;
+        let reason = health.reason;
+        assert_eq!(reason, expected, "{version_alone} {health:?}");
+        assert!(!health.message.contains("reached"), "{}", health.message);
+    }
+}
+
+/// An improvement is held for three seconds, and a runtime is unresponsive after three seconds without
+/// an answer.
+#[tokio::test(start_paused = true)]
+async fn a_runtime_that_stops_as_a_fault_ends_is_not_reported_as_healthy_in_between() {
+    for step in 0..20 {
+        let node = Node::watch(|sim| many(sim, 6, &["app"])).await;
+        node.at(3.0).await;
+        let call = Rpc::ContainerStatus;
+        node.sim.fault(call, Some("p0/app.0"), Fault::Hang);
+        node.sim.exit("p0", "app", 1);
+        let stop = 20.0 + f64::from(step) / 20.0;
+        node.at(stop).await;
+        node.sim.lift(call, Some("p0/app.0"));
+        node.at(stop + 0.01).await;
+        node.sim.stop();
+        node.at(stop + 20.0).await;
+        let reports = node.health_reports(stop);
+        let mut healthy = reports
+            .iter()
+            .filter(|(_, report)| report.state == HealthState::Healthy);
+        assert!(healthy.next().is_none(), "{step}: {reports:?}");
     }
 }

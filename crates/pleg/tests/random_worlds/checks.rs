@@ -61,7 +61,7 @@ impl World {
     }
 
     /// Checks that the present status report is true.
-    pub(super) async fn check_claims(&mut self, node: &Node) {
+    pub(super) async fn check_report(&mut self, node: &Node) {
         // A fault that ends at this moment was in force a moment ago.
         let mut held = node.sim.outstanding();
         sleep(TICK).await;

@@ -251,7 +251,7 @@ impl World {
             self.past.note(&node.sim);
             let pause = seconds(self.rng.f64() * 2.0);
             self.wait(&node, pause).await;
-            self.check_claims(&node).await;
+            self.check_report(&node).await;
             while let Ok(Some(record)) = timeout(seconds(0.0), reported.next()).await {
                 self.note(format_args!("  reported: {}", node::line(&record)));
                 trace.add(&record);

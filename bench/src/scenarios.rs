@@ -1,5 +1,5 @@
 //! Faults on a simulated node, in virtual time: figures that do not depend on the machine.
-//! `crates/pleg/tests/figures.rs` checks them.
+//! `crates/pleg/tests/engine/figures.rs` checks them.
 
 use std::thread;
 use std::time::Duration;

@@ -1,7 +1,7 @@
 //! The list, the status and the kernel do not agree, or one of them shows for a moment that an id
 //! does not exist: what is reported of a pod is still true.
 
-use crate::node::{Node, generic, seconds};
+use crate::node::{Node, generic, not_found, seconds};
 use pleg::model::listed::ContainerState;
 use pleg::out::health::{HealthState, Reason};
 use pleg::out::record::Record;
@@ -15,10 +15,6 @@ fn pods(sim: &Sim) {
     for name in PODS {
         sim.run(name, &["app"]);
     }
-}
-
-fn no_such() -> Fault {
-    Fault::Fail(CallError::NotFound("no such container".into()))
 }
 
 #[tokio::test(start_paused = true)]
@@ -68,7 +64,7 @@ async fn a_status_that_does_not_exist_for_a_moment_after_a_death_removes_nothing
     node.at(5.5).await;
     node.reported();
     node.sim
-        .fault(Rpc::ContainerStatus, Some("two/x.0"), no_such());
+        .fault(Rpc::ContainerStatus, Some("two/x.0"), not_found());
     node.sim.kill("two", "x");
     node.at(5.6).await;
     node.sim.lift_all();
@@ -91,7 +87,7 @@ async fn is_known_again_after_a_sweep(list: Rpc, call: Rpc, id: &str) {
     node.at(5.5).await;
     node.sim.fault(list, None, Fault::Hang);
     node.at(9.0).await;
-    node.sim.fault(call, Some(id), no_such());
+    node.sim.fault(call, Some(id), not_found());
     node.at(10.5).await;
     node.sim.lift(call, Some(id));
     node.at(13.0).await;
@@ -124,7 +120,7 @@ async fn a_pod_whose_status_never_existed_is_not_observed() {
     let node = Node::watch(|sim| {
         pods(sim);
         for call in [Rpc::ContainerStatus, Rpc::PodSandboxStatus] {
-            sim.fault(call, None, no_such());
+            sim.fault(call, None, not_found());
         }
     })
     .await;
@@ -144,9 +140,9 @@ async fn a_pod_whose_status_is_not_found_is_shown_and_reported_as_last_known() {
     .await;
     node.at(5.5).await;
     node.sim
-        .fault(Rpc::ContainerStatus, Some("a/app.0"), no_such());
+        .fault(Rpc::ContainerStatus, Some("a/app.0"), not_found());
     node.sim
-        .fault(Rpc::PodSandboxStatus, Some("a.0"), no_such());
+        .fault(Rpc::PodSandboxStatus, Some("a.0"), not_found());
     node.pleg.request_reinspect("uid-a".into());
     node.at(8.0).await;
     let entry = node.pleg.cache().get(&"uid-a".into());
@@ -171,7 +167,7 @@ async fn the_age_of_a_contradiction_counts_from_when_it_was_found() {
     let slow = Fault::Slow(seconds(1.5));
     node.sim.fault(Rpc::ListContainers, None, slow);
     node.sim
-        .fault(Rpc::ContainerStatus, Some("a/app.0"), no_such());
+        .fault(Rpc::ContainerStatus, Some("a/app.0"), not_found());
     node.pleg.request_reinspect("uid-a".into());
     node.at(14.0).await;
     let failing = node.status().await.failing;
@@ -188,7 +184,7 @@ async fn a_listed_exit_is_shown_although_no_status_exists() {
     node.at(5.5).await;
     node.sim.exit("two", "x", 3);
     node.sim
-        .fault(Rpc::ContainerStatus, Some("two/x.0"), no_such());
+        .fault(Rpc::ContainerStatus, Some("two/x.0"), not_found());
     for time in [9.0, 20.0] {
         node.at(time).await;
         let entry = node.pleg.cache().get(&"uid-two".into());
@@ -245,4 +241,52 @@ async fn a_container_that_is_unlisted_a_moment_before_its_process_ends_is_no_pro
     node.at(20.0).await;
     assert_eq!(node.deaths("a/app.0").len(), 1);
     assert_eq!(node.health_reports(5.5), []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_late_exit_code_is_requested_whatever_else_happens_in_the_pod() {
+    let node = Node::watch_stream(|sim| sim.run("p", &["a", "b"])).await;
+    node.at(3.0).await;
+    node.sim.exit_with_delayed_code("p", "a", 7, seconds(2.0));
+    // Other observations of the pod do not count as attempts.
+    for _ in 0..8 {
+        node.pass(0.1).await;
+        let now = node.sim.now();
+        node.sim.world().pod("p").restart("b", 1, now);
+    }
+    node.at(14.0).await;
+    let entry = node.pleg.cache().get(&"uid-p".into());
+    let a = entry.status.container(&"p/a.0".into());
+    assert_eq!(a.and_then(|a| a.exit_code), Some(7));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_status_that_is_not_found_for_a_moment_ends_no_listed_container() {
+    let node = Node::watch_stream(pods).await;
+    node.at(3.0).await;
+    node.reported();
+    for (call, id) in [
+        (Rpc::ContainerStatus, "a/app.0"),
+        (Rpc::PodSandboxStatus, "a.0"),
+    ] {
+        node.sim.fault(call, Some(id), not_found());
+        // Another container of the pod starts, which the stream announces.
+        let now = node.sim.now();
+        node.sim.world().pod("a").create("late", now).start(now);
+        node.pass(0.3).await;
+        node.sim.lift_all();
+        node.pass(3.0).await;
+        let reported = node.reported();
+        assert!(!reported.contains("Died a"), "{reported}");
+        assert!(!reported.contains("Removed a"), "{reported}");
+        node.sim
+            .world()
+            .pod("a")
+            .containers
+            .retain(|it| it.name != "late");
+        node.pass(3.0).await;
+        node.reported();
+        let entry = node.pleg.cache().get(&"uid-a".into());
+        assert_eq!((entry.error, entry.status.containers.len()), (None, 1));
+    }
 }

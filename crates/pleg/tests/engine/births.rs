@@ -1,29 +1,11 @@
 //! Births that the kernel reports: a start is reported whichever calls are stuck, and lists are rare on a
 //! node on which each birth and each death is watched.
 
-use crate::node::{Node, STATUSES, generic, seconds};
+use crate::node::{Node, STATUSES, generic, period, restart, seconds, ten};
 use pleg::Config;
 use pleg::out::health::HealthState;
-use pleg::out::status_report::StatusReport;
 use pleg::runtime::{CallError, Rpc};
 use sim::{Fault, Sim, StreamFault};
-
-fn ten(sim: &Sim) {
-    for pod in 0..10 {
-        sim.run(&format!("p{pod}"), &["app"]);
-    }
-}
-
-fn restart(sim: &Sim, pods: std::ops::Range<usize>) {
-    for pod in pods {
-        let now = sim.now();
-        sim.world().pod(&format!("p{pod}")).restart("app", 1, now);
-    }
-}
-
-fn period(status: &StatusReport) -> f64 {
-    status.relist.period_seconds
-}
 
 /// A node of ten pods whose births, deaths and events are reported.
 async fn watched() -> Node {

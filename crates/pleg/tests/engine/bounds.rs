@@ -1,12 +1,13 @@
 //! The calls to a runtime, and the data that is kept, are bounded, whatever the runtime does.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use crate::node::{Node, STATUSES, generic, is_healthy, many, named, seconds};
+use crate::subscribers::read_all;
 use pleg::Config;
-use pleg::out::health::{HealthState, Reason};
+use pleg::out::health::HealthState;
 use pleg::out::record::Record;
-use pleg::out::subscribers::Subscription;
 use pleg::runtime::{CallError, Rpc};
 use sim::{Fault, Flood, Sim};
 use tokio::time::{Instant, timeout};
@@ -17,7 +18,7 @@ const WINDOW: usize = 64;
 /// How many calls may be outstanding, whichever are stuck.
 const MAX_OUTSTANDING: usize = 256;
 
-fn statuses_sent(sim: &Sim) -> usize {
+pub fn statuses_sent(sim: &Sim) -> usize {
     STATUSES.iter().map(|call| sim.calls_made(*call)).sum()
 }
 
@@ -159,103 +160,6 @@ async fn a_hundred_stuck_pods_delay_none_of_two_hundred_others() {
     for id in stuck {
         assert_eq!(node.deaths(&id).len(), 1, "{id}");
     }
-}
-
-/// Asserts that a node on which these lists always take this many seconds reports this once.
-async fn assert_slow_lists_are_reported_once(slow: &[(Rpc, f64)]) {
-    let node = Node::watch(|sim| many(sim, 50, &["one", "two"])).await;
-    node.at(4.5).await;
-    for (list, takes) in slow {
-        let fault = Fault::Slow(seconds(*takes));
-        node.sim.fault(*list, None, fault);
-    }
-    let (slowest, takes) = slow[0];
-    node.pass(30.0).await;
-    let settled = node.elapsed();
-    let (mut minute, mut sent) = (settled, statuses_sent(&node.sim));
-    let mut begun = Vec::new();
-    let (mut death, mut victim) = (None, 0);
-    while node.elapsed() < settled + 600.0 {
-        node.pass(0.25).await;
-        let at = node.elapsed();
-        let status = node.status().await;
-        let is = (status.health.state, status.health.reason);
-        let expected = (HealthState::Degraded, Reason::ListSlow);
-        assert_eq!(is, expected, "{at:.2} {}", status.health.message);
-
-        if at - minute >= 60.0 {
-            let made = statuses_sent(&node.sim) - sent;
-            assert!(made < 1600, "{made} status calls in a minute");
-            (minute, sent) = (at, sent + made);
-        }
-
-        let list = node.sim.outstanding().into_iter();
-        let list = list.filter(|call| call.rpc == slowest);
-        for call in list {
-            if begun.last() != Some(&call.since) {
-                begun.push(call.since);
-            }
-        }
-
-        // Exits at every phase of the relist period.
-        match death.take() {
-            None if ((at * 4.0) as u64).is_multiple_of(69) => {
-                node.sim.exit(&format!("p{victim}"), "two", 3);
-                death = Some(at);
-            }
-            Some(died) => {
-                let reported = node.deaths(&format!("p{victim}/two.0"));
-                if reported.is_empty() {
-                    assert!(at - died <= 6.0, "p{victim} died {} s ago", at - died);
-                    death = Some(died);
-                } else {
-                    victim += 1;
-                }
-            }
-            None => {}
-        }
-    }
-    assert!(victim > 20);
-    assert!(begun.len() > 30, "lists are still requested");
-    for pair in begun.windows(2) {
-        let pause = (pair[1] - pair[0]).as_secs_f64() - takes;
-        assert!(pause >= 0.99, "a pause of {pause} s");
-    }
-    let changes = node.health_reports(settled).len();
-    assert!(changes <= 10, "an unchanged state is not reported again");
-
-    node.sim.lift_all();
-    let well = node.wait(12.0, is_healthy).await;
-    well.unwrap_or_else(|status| panic!("{:?}", status.health));
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_list_of_containers_that_is_always_slow_is_reported_once() {
-    assert_slow_lists_are_reported_once(&[(Rpc::ListContainers, 9.0)]).await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn both_lists_that_are_always_slow_are_reported_once() {
-    assert_slow_lists_are_reported_once(&[(Rpc::ListContainers, 9.0), (Rpc::ListPodSandbox, 9.0)])
-        .await;
-}
-
-#[tokio::test(start_paused = true)]
-async fn a_slow_list_and_a_slower_one_are_reported_once() {
-    for other in [3.0, 5.0, 6.5] {
-        let lists = [(Rpc::ListContainers, 7.0), (Rpc::ListPodSandbox, other)];
-        assert_slow_lists_are_reported_once(&lists).await;
-        let lists = [(Rpc::ListPodSandbox, 7.0), (Rpc::ListContainers, other)];
-        assert_slow_lists_are_reported_once(&lists).await;
-    }
-}
-
-async fn read_all(subscription: &mut Subscription) -> Vec<Record> {
-    let mut records = Vec::new();
-    while let Ok(Some(record)) = timeout(Duration::ZERO, subscription.next()).await {
-        records.push(record);
-    }
-    records
 }
 
 fn bytes(records: &[Record]) -> usize {
@@ -445,4 +349,22 @@ async fn a_slow_first_relist_of_four_times_as_many_pods_costs_about_sixteen_time
         took.push(used() - before);
     }
     assert!(took[1] < took[0] * 40, "{took:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_engine_that_waits_for_room_does_not_spin() {
+    let mut took = BTreeMap::new();
+    for kills in [0, 20] {
+        let node = Node::watch_with_kernel(generic(), |sim| many(sim, 100, &["app"])).await;
+        node.at(9.3).await;
+        node.sim.stop();
+        for n in 0..kills {
+            node.sim.kill(&format!("p{n}"), "app");
+        }
+        node.pass(10.0).await;
+        let began = std::time::Instant::now();
+        node.pass(600.0).await;
+        took.insert(kills, began.elapsed());
+    }
+    assert!(took[&20] < took[&0] + Duration::from_secs(2), "{took:?}");
 }

@@ -1,18 +1,14 @@
 //! A process is dead, but the runtime reports its container as running: every report shows this, and
 //! nothing confirms that the container runs.
 
-use crate::node::{Node, generic, seconds};
-use pleg::model::id::{Id, PodUid};
+use crate::node::{Node, generic, seconds, victim};
+use pleg::model::id::Id;
 use pleg::model::listed::ContainerState;
 use pleg::out::cache::Entry;
 use pleg::out::status_report::StatusReport;
 use pleg::runtime::{CallError, Rpc};
 use sim::Fault;
 use tokio::time::Instant;
-
-fn victim() -> PodUid {
-    "uid-victim".into()
-}
 
 fn entry(node: &Node) -> Entry {
     node.pleg.cache().get(&victim())

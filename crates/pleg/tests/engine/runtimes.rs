@@ -1,19 +1,13 @@
 //! What CRI-O and cri-dockerd were observed to do.
 
-use crate::node::{Node, generic, seconds};
+use crate::node::{Node, generic, has_failing, seconds};
 use pleg::model::id::Id;
 use pleg::model::listed::ContainerState;
 use pleg::out::health::HealthState;
 use pleg::out::record::Record;
-use pleg::out::status_report::StatusReport;
 use pleg::runtime::{CallError, Rpc};
 use pleg::{Config, Mode};
 use sim::{Fault, Flood, Manner, Sim};
-
-fn has_failing(status: &StatusReport, id: &str) -> bool {
-    let mut failing = status.failing.iter();
-    failing.any(|call| call.id.as_str() == id)
-}
 
 fn two_pods(sim: &Sim) {
     sim.run("a", &["app", "side"]);

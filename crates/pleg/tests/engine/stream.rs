@@ -1,31 +1,12 @@
 //! The runtime's events as hints: an announced change is reported at once. A relist finds any other
 //! change. Relists are rare only while the stream announces every change.
 
-use crate::node::{Node, seconds};
+use crate::node::{Node, period, restart, seconds, ten};
 use pleg::out::health::Reason;
-use pleg::out::status_report::StatusReport;
 use pleg::runtime::{CallError, Rpc};
 use pleg::{Config, Mode};
-use sim::{Fault, Serving, Sim, StreamFault};
+use sim::{Fault, Serving, StreamFault};
 use tokio::time::Instant;
-
-/// Ten pods with a container each. The restart of a container is two changes.
-fn ten(sim: &Sim) {
-    for pod in 0..10 {
-        sim.run(&format!("p{pod}"), &["app"]);
-    }
-}
-
-fn restart(sim: &Sim, pods: std::ops::Range<usize>) {
-    for pod in pods {
-        let now = sim.now();
-        sim.world().pod(&format!("p{pod}")).restart("app", 1, now);
-    }
-}
-
-fn period(status: &StatusReport) -> f64 {
-    status.relist.period_seconds
-}
 
 #[tokio::test(start_paused = true)]
 async fn an_announced_change_is_reported_at_once_by_an_inspection_of_that_pod_alone() {

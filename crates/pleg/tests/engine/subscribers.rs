@@ -8,7 +8,7 @@ use pleg::runtime::{CallError, Rpc};
 use sim::Fault;
 use tokio::time::timeout;
 
-async fn read_all(subscription: &mut Subscription) -> Vec<Record> {
+pub async fn read_all(subscription: &mut Subscription) -> Vec<Record> {
     let mut records = Vec::new();
     while let Ok(Some(record)) = timeout(seconds(0.1), subscription.next()).await {
         records.push(record);

@@ -1,50 +1,39 @@
 //! A simulated node that an engine observes in virtual time. A test changes the node and reads the trace
 //! of what was reported.
 
-#![allow(dead_code, reason = "each test file uses its own part of it")]
+#![allow(
+    dead_code,
+    unused_imports,
+    reason = "each test file uses its own part of it"
+)]
 
-use std::pin::pin;
+mod counter;
+mod faults;
+mod host;
+mod trace;
+
+use std::ops::Range;
 use std::sync::{Arc, Mutex};
-use std::task::{Context, Waker};
 use std::time::Duration;
 
+use host::{ids, ids_and};
 use pleg::kernel::Kernel;
-use pleg::model::event::{Event, EventType, Source};
-use pleg::model::id::{HostId, Id, Owner, PodRef, PodUid};
+use pleg::model::id::{HostId, Id, PodUid};
 use pleg::model::listed::ContainerState;
-use pleg::model::snapshot::Counts;
-use pleg::model::wall_time::WallTime;
-use pleg::out::coverage::PassKind;
-use pleg::out::health::{HealthReport, HealthState, StuckCall};
-use pleg::out::record::Record;
 use pleg::out::status_report::StatusReport;
-use pleg::out::subscribers::Subscription;
-use pleg::runtime::{CallError, Rpc, Runtime};
-use pleg::{Config, Environment, IdSource, Measurement, Mode, Observer, Pleg, no_ids};
-use sim::{Fault, Sim};
+use pleg::runtime::Runtime;
+use pleg::{Config, Environment, IdSource, Mode, Pleg, no_ids};
+use sim::Sim;
 use tokio::task::JoinHandle;
-use tokio::time::{Instant, advance, sleep, sleep_until, timeout};
+use tokio::time::{Instant, sleep, sleep_until, timeout};
+use trace::read;
 
-/// The calls that request the status of an id: of a container, and of a sandbox.
-pub const STATUSES: [Rpc; 2] = [Rpc::ContainerStatus, Rpc::PodSandboxStatus];
-
-/// Both lists.
-pub const LISTS: [Rpc; 2] = [Rpc::ListPodSandbox, Rpc::ListContainers];
-
-/// Whether the status reports no problem.
-pub fn is_healthy(status: &StatusReport) -> bool {
-    status.health.state == HealthState::Healthy
-}
-
-/// A fault: the call fails with an error that is no evidence.
-pub fn broken() -> Fault {
-    Fault::Fail(CallError::Refused("Unknown: broken".into()))
-}
-
-/// A fault: the list is larger than the receive limit.
-pub fn too_large() -> Fault {
-    Fault::Fail(CallError::TooLarge("by far".into()))
-}
+pub use counter::Counter;
+pub use faults::{
+    LISTS, STATUSES, broken, fault_each, has_failing, is_healthy, lists_are_stuck, named,
+    not_found, too_large,
+};
+pub use trace::{Reported, line};
 
 /// `locked`, `a`, `b` and more pods, each with `app`.
 pub fn pods(sim: &Sim) {
@@ -60,6 +49,31 @@ pub fn many(sim: &Sim, pods: usize, containers: &[&str]) {
     }
 }
 
+/// `locked`, `a` and `b`, each with `app`.
+pub fn three_pods(sim: &Sim) {
+    for name in ["locked", "a", "b"] {
+        sim.run(name, &["app"]);
+    }
+}
+
+/// Ten pods with a container each.
+pub fn ten(sim: &Sim) {
+    many(sim, 10, &["app"]);
+}
+
+/// Restarts the containers of these pods of [`many`]. Each restart is two changes.
+pub fn restart(sim: &Sim, pods: Range<usize>) {
+    for pod in pods {
+        let now = sim.now();
+        sim.world().pod(&format!("p{pod}")).restart("app", 1, now);
+    }
+}
+
+/// The pod that a test is about.
+pub fn victim() -> PodUid {
+    "uid-victim".into()
+}
+
 /// An observed node. The clock stands still until a test waits.
 pub struct Node {
     pub sim: Sim,
@@ -72,58 +86,6 @@ pub struct Node {
     reader: JoinHandle<()>,
 }
 
-/// What was reported, and how many seconds after the start.
-#[derive(Clone, Debug)]
-pub struct Reported {
-    pub at: f64,
-    pub record: Record,
-}
-
-/// Keeps what an observer receives.
-#[derive(Default)]
-pub struct Counter {
-    /// The last counts.
-    pub counts: Mutex<Counts>,
-    /// When each pass began.
-    pub seen: Mutex<Vec<WallTime>>,
-    /// How many relists ended.
-    pub relists: Mutex<usize>,
-    /// How long each step takes in which a call ends.
-    turn: Mutex<Duration>,
-}
-
-impl Counter {
-    /// From now on each step in which a call ends takes this long, as on a throttled node.
-    pub fn make_turns_take(&self, time: Duration) {
-        *self.turn.lock().unwrap() = time;
-    }
-
-    fn take_a_turn(&self) {
-        let turn = *self.turn.lock().unwrap();
-        if turn > Duration::ZERO {
-            // The first `poll()` advances the clock.
-            let advance = pin!(advance(turn));
-            let mut context = Context::from_waker(Waker::noop());
-            let _ = advance.poll(&mut context);
-        }
-    }
-}
-
-impl Observer for Counter {
-    fn observe(&self, measurement: &Measurement) {
-        match measurement {
-            Measurement::CallEnded { .. } => self.take_a_turn(),
-            Measurement::Seen(pass, counts) => {
-                *self.counts.lock().unwrap() = *counts;
-                self.seen.lock().unwrap().push(pass.begun.wall);
-                *self.relists.lock().unwrap() += usize::from(pass.kind == PassKind::List);
-            }
-            Measurement::RelistFailed(_) => *self.relists.lock().unwrap() += 1,
-            _ => {}
-        }
-    }
-}
-
 /// The configuration for observing by lists alone.
 pub fn generic() -> Config {
     Config {
@@ -132,9 +94,9 @@ pub fn generic() -> Config {
     }
 }
 
-/// The ids of the containers and sandboxes among the stuck calls.
-pub fn named(stuck: &[StuckCall]) -> Vec<Id> {
-    stuck.iter().filter_map(|call| call.id.clone()).collect()
+/// The relist period, in seconds.
+pub fn period(status: &StatusReport) -> f64 {
+    status.relist.period_seconds
 }
 
 pub fn seconds(seconds: f64) -> Duration {
@@ -290,50 +252,6 @@ impl Node {
         sleep(seconds(time)).await;
     }
 
-    /// Everything that was reported.
-    pub fn trace(&self) -> Vec<Reported> {
-        self.trace.lock().unwrap().clone()
-    }
-
-    /// The health reports after this time, and their times.
-    pub fn health_reports(&self, after: f64) -> Vec<(f64, HealthReport)> {
-        let trace = self.trace().into_iter().filter(|entry| entry.at > after);
-        let reports = trace.filter_map(|entry| match entry.record {
-            Record::Health(health) => Some((entry.at, health)),
-            _ => None,
-        });
-        reports.collect()
-    }
-
-    /// How many events were reported.
-    pub fn event_count(&self) -> usize {
-        let trace = self.trace.lock().unwrap();
-        let is_event = |entry: &&Reported| matches!(entry.record, Record::Event(_));
-        trace.iter().filter(is_event).count()
-    }
-
-    /// When each exit of a container was reported.
-    pub fn deaths(&self, id: &str) -> Vec<f64> {
-        let trace = self.trace.lock().unwrap();
-        let deaths = trace.iter().filter(|entry| {
-            let Record::Event(event) = &entry.record else {
-                return false;
-            };
-            let is_its = event.id.as_ref().is_some_and(|it| it.as_str() == id);
-            is_its && event.event_type == EventType::ContainerDied
-        });
-        deaths.map(|entry| entry.at).collect()
-    }
-
-    /// When the first pass was reported as complete.
-    pub fn synced(&self) -> Option<f64> {
-        let trace = self.trace.lock().unwrap();
-        let mut synced = trace
-            .iter()
-            .filter(|entry| matches!(entry.record, Record::Synced { .. }));
-        synced.next().map(|entry| entry.at)
-    }
-
     /// Reads the status every 50 ms until this many seconds have passed.
     pub async fn sample(&self, time: f64, mut look: impl FnMut(f64, &StatusReport)) {
         let end = self.elapsed() + time;
@@ -363,37 +281,6 @@ impl Node {
         }
     }
 
-    /// What was reported since the last call, one line for each record.
-    #[track_caller]
-    pub fn reported(&self) -> String {
-        let trace = self.trace.lock().unwrap();
-        let mut already_read = self.already_read.lock().unwrap();
-        let new = &trace[*already_read..];
-        let line = |entry: &Reported| format!("{:.3} {}", entry.at, line(&entry.record));
-        let lines: Vec<String> = new.iter().map(line).collect();
-        *already_read = trace.len();
-        lines.join("\n")
-    }
-
-    /// Compares what was reported since the last call; lines may be indented.
-    #[track_caller]
-    pub fn assert_reported(&self, expected: &str) {
-        let lines = expected
-            .lines()
-            .map(str::trim)
-            .filter(|line| !line.is_empty());
-        assert_eq!(self.reported(), lines.collect::<Vec<_>>().join("\n"));
-    }
-
-    /// Asserts that no event was reported since the last call of [`Self::reported`].
-    #[track_caller]
-    pub fn assert_reported_no_event(&self) {
-        let trace = self.trace.lock().unwrap();
-        let mut new = trace[*self.already_read.lock().unwrap()..].iter();
-        let event = new.find(|entry| matches!(entry.record, Record::Event(_)));
-        assert!(event.is_none(), "{event:?}");
-    }
-
     /// Whether the cache shows, without an error and as of a time after `newer_than`, that `app` of a
     /// pod runs.
     pub async fn is_reported_to_run(&self, uid: &PodUid, newer_than: Instant) -> bool {
@@ -412,84 +299,8 @@ impl Node {
     }
 }
 
-/// What the directories of a real runtime would show.
-fn ids(sim: &Sim) -> IdSource {
-    let sim = sim.clone();
-    Arc::new(move || {
-        let world = sim.world();
-        let known = |id: &Id, pod: &PodRef, container| HostId {
-            id: id.clone(),
-            owner: Some(Owner {
-                pod: pod.clone(),
-                container,
-            }),
-        };
-        let sandboxes = world
-            .sandboxes()
-            .map(|(of, it)| known(&it.id, &of.pod, None));
-        let containers = world.containers().map(|(of, it)| {
-            let name = Some(it.name.as_str().into());
-            known(&it.id, &of.pod, name)
-        });
-        let ids: Vec<HostId> = sandboxes.chain(containers).collect();
-        Box::pin(async move { Some(ids) })
-    })
-}
-
-/// These ids, and those that the directories of a real runtime would show.
-fn ids_and(more: &[&str]) -> impl FnOnce(&Sim) -> IdSource {
-    let more: Vec<HostId> = more.iter().map(|id| Id::from(*id).into()).collect();
-    move |sim| {
-        let known = ids(sim);
-        Arc::new(move || {
-            let (known, more) = (known(), more.clone());
-            Box::pin(async move { Some(known.await?.into_iter().chain(more).collect()) })
-        })
-    }
-}
-
 impl Drop for Node {
     fn drop(&mut self) {
         self.reader.abort();
     }
-}
-
-async fn read(mut subscription: Subscription, began: Instant, trace: Arc<Mutex<Vec<Reported>>>) {
-    while let Some(record) = subscription.next().await {
-        let at = began.elapsed().as_secs_f64();
-        trace.lock().unwrap().push(Reported { at, record });
-    }
-}
-
-pub fn line(record: &Record) -> String {
-    match record {
-        Record::Event(event) => event_line(event),
-        Record::Synced {
-            pods, containers, ..
-        } => format!("synced {pods} pods, {containers} containers"),
-        Record::Health(health) => format!("{}: {}", health.state, health.message),
-        Record::Gap {
-            conflated, pods, ..
-        } => format!("gap of {conflated} in {pods:?}"),
-    }
-}
-
-fn event_line(event: &Event) -> String {
-    let kind = event.event_type.as_str();
-    let kind = kind.strip_prefix("Container").unwrap_or(kind);
-    let about = match &event.id {
-        Some(id) => id.to_string(),
-        None => event.pod.name.to_string(),
-    };
-    let code = event.exit_code.map(|code| format!(" with {code}"));
-    let initial = if event.initial { " (initial)" } else { "" };
-    let source = match event.source {
-        Source::Relist | Source::Sweep => "",
-        Source::Stream => " (stream)",
-        Source::Kernel => " (kernel)",
-    };
-    format!(
-        "{kind} {about}{}{initial}{source}",
-        code.unwrap_or_default()
-    )
 }

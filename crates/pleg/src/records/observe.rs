@@ -31,11 +31,8 @@ impl Records {
             *observed = interval;
             return;
         }
-        let all = || {
-            let listed = snapshot.pods.keys();
-            listed.chain(self.pods.keys()).cloned().collect()
-        };
-        let pods: BTreeSet<PodUid> = self.changed(snapshot, interval).unwrap_or_else(all);
+        let listed = snapshot.pods.keys();
+        let pods: BTreeSet<PodUid> = listed.chain(self.pods.keys()).cloned().collect();
         self.gone_and_listed.clear();
         let mut are_newer = true;
         for uid in pods {
@@ -58,22 +55,6 @@ impl Records {
         }
         self.gone.listed(taken);
         self.as_of = are_newer.then(|| (snapshot.pods.clone(), interval));
-    }
-
-    /// The pods to which a newer snapshot has to be applied: those that have changed since the snapshot
-    /// that all records are as of. `None` if that is not enough.
-    fn changed(&self, snapshot: &Snapshot, interval: Interval) -> Option<BTreeSet<PodUid>> {
-        let (pods, observed) = self.as_of.as_ref()?;
-        // An unchanged list may be newer than what is known of a pod whose inspection is under way.
-        let busy = self.unsettled.iter().chain(&self.inspecting);
-        let changed = snapshot.changed_since(pods)?.iter().chain(busy);
-        let changed: BTreeSet<PodUid> = changed.cloned().collect();
-        let admits = |uid| {
-            let record = self.pods.get(uid);
-            !self.is_gone(uid, interval.begun)
-                && record.is_none_or(|record| record.admits(interval))
-        };
-        (interval.begun >= observed.begun && changed.iter().all(admits)).then_some(changed)
     }
 
     /// Applies one list while the other one is unavailable.
@@ -197,8 +178,8 @@ impl Records {
     pub(super) fn amended(&mut self) {
         if let Some((_, observed)) = self.as_of.take() {
             for record in self.pods.values_mut() {
-                record.sandboxes.confirmed(observed);
-                record.containers.confirmed(observed);
+                record.sandboxes = Freshness::of(observed);
+                record.containers = Freshness::of(observed);
             }
         }
     }

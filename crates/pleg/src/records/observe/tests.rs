@@ -308,14 +308,14 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
     #[test]
-    fn what_has_changed_says_the_same_as_all_of_it(moves in moves()) {
+    fn an_unchanged_snapshot_says_the_same_as_a_new_one(moves in moves()) {
         let mut now = Instant::now();
         let mut rows: Vec<_> = (0..12).map(|pod| row(pod, ContainerState::Running)).collect();
         let mut grouping = Grouping::new(now, Arc::new([]), Arc::new([]));
-        let (mut in_part, mut whole) = (Consumer::default(), Consumer::default());
+        let (mut same, mut new) = (Consumer::default(), Consumer::default());
         for what in moves {
             now += Duration::from_millis(1);
-            for consumer in [&mut in_part, &mut whole] {
+            for consumer in [&mut same, &mut new] {
                 match &what {
                     Move::List(..) | Move::Relist => {}
                     Move::Plan => consumer.plan(now),
@@ -350,14 +350,14 @@ proptest! {
                 Move::Relist => {
                     let lists = (Arc::new([]) as Arc<[_]>, rows.clone().into());
                     let snapshot = grouping.update(now, &lists.0, &lists.1);
-                    in_part.records.observe(&snapshot, now, Source::Relist);
+                    same.records.observe(&snapshot, now, Source::Relist);
                     let snapshot = Snapshot::new(now, &[], &rows);
-                    whole.records.observe(&snapshot, now, Source::Relist);
+                    new.records.observe(&snapshot, now, Source::Relist);
                 }
                 _ => {}
             }
-            prop_assert_eq!(in_part.known(), whole.known());
-            prop_assert_eq!(&in_part.changes, &whole.changes);
+            prop_assert_eq!(same.known(), new.known());
+            prop_assert_eq!(&same.changes, &new.changes);
         }
     }
 }

@@ -10,7 +10,7 @@ use super::record::{Part, Record};
 use super::{Records, note};
 use crate::model::event::Source;
 use crate::model::id::{Id, PodRef, PodUid};
-use crate::model::listed::{ListedContainer, ListedPod, ListedSandbox};
+use crate::model::listed::ListedPod;
 use crate::model::snapshot::Snapshot;
 
 impl Records {
@@ -18,8 +18,8 @@ impl Records {
     /// lists were requested stays as it is.
     pub fn observe(&mut self, snapshot: &Snapshot, ended: Instant, source: Source) {
         let taken = snapshot.taken;
-        self.note_list::<ListedSandbox>(ended);
-        self.note_list::<ListedContainer>(ended);
+        self.sandboxes_listed = Some(ended);
+        self.containers_listed = Some(ended);
         let interval = Interval {
             begun: taken,
             ended,
@@ -59,7 +59,7 @@ impl Records {
 
     /// Applies one list while the other one is unavailable.
     pub(crate) fn observe_list<R: Part>(&mut self, rows: &[Arc<R>], interval: Interval) {
-        self.note_list::<R>(interval.ended);
+        *R::listed(self) = Some(interval.ended);
         let listed = R::grouped(self, rows, interval.begun);
         self.amended();
         self.gone_and_listed.clear();
@@ -158,11 +158,6 @@ impl Records {
             });
         }
         note(&mut self.unsettled, &pod.uid, record);
-    }
-
-    fn note_list<R: Part>(&mut self, ended: Instant) {
-        let listed = R::listed(self);
-        *listed = (*listed).max(Some(ended));
     }
 
     /// Whether a newer observation than one as of `observed` showed that the pod is removed, or may

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::model::grouping::Grouping;
-use crate::model::listed::{ContainerState, SandboxState};
+use crate::model::listed::{ContainerState, ListedContainer, ListedSandbox, SandboxState};
 use crate::model::status::PodStatus;
 use crate::records::{Hint, Step, Ticket};
 
@@ -302,6 +302,82 @@ fn who_has_exited_is_not_brought_back_by_a_list_that_was_held_up() {
         .observe_list(&running(), clock.interval(2, 30));
     let listed = consumer.records.listed_as(&pod(1).uid).unwrap();
     assert_eq!(listed.containers[0].state, ContainerState::Exited);
+}
+
+#[test]
+fn a_container_that_an_inspection_did_not_find_is_not_added_again_by_an_overlapping_list() {
+    let clock = Clock(Instant::now());
+    let uid = pod(1).uid;
+    let mut other = ListedContainer::clone(&row(1, ContainerState::Running));
+    other.id = "other".into();
+    let both = [row(1, ContainerState::Running), Arc::new(other)];
+    let mut records = Records::default();
+    records.observe_list(&both, clock.interval(0, 1));
+    let mut consumer = Consumer {
+        records,
+        ..Consumer::default()
+    };
+    consumer.plan(clock.at(1));
+    consumer.end(true, clock.at(2));
+    let hint = Hint {
+        removed: vec!["c1".into()],
+        ..Hint::of_kernel(clock.at(3))
+    };
+    consumer.records.hint(&pod(1), hint);
+    consumer.plan(clock.at(3));
+    let (ticket, version) = consumer.inspections.remove(0);
+    let mut found = PodStatus::from(&*version);
+    found
+        .containers
+        .retain(|container| container.id.as_str() == "other");
+    consumer
+        .records
+        .inspected(&ticket, &found, clock.at(3), clock.at(5));
+    consumer.records.commit(&ticket).unwrap();
+    assert!(!consumer.records.is_listed(&uid, &"c1".into()));
+    consumer.records.observe_list(&both, clock.interval(4, 6));
+    assert!(!consumer.records.is_listed(&uid, &"c1".into()));
+}
+
+#[test]
+fn a_container_that_was_not_found_is_not_learned_again_from_an_overlapping_status() {
+    let clock = Clock(Instant::now());
+    let (uid, id) = (pod(1).uid, Id::from("c1"));
+    let container = row(1, ContainerState::Running);
+    let mut other = ListedContainer::clone(&container);
+    other.id = "other".into();
+    let mut records = Records::default();
+    records.observe_list(&[container.clone(), other.into()], clock.interval(0, 1));
+    records.observe_one::<ListedContainer>(&uid, &id, None, clock.interval(2, 4));
+    records.learn(
+        &pod(1),
+        ListedContainer::clone(&container),
+        clock.interval(3, 5),
+    );
+    assert!(!records.is_listed(&uid, &id));
+}
+
+#[test]
+fn a_pod_that_is_inspected_again_after_unchanged_lists_is_known_as_of_them() {
+    let clock = Clock(Instant::now());
+    let snapshot = Snapshot::new(clock.at(0), &[], &[row(1, ContainerState::Running)]);
+    let mut consumer = Consumer::default();
+    consumer
+        .records
+        .observe(&snapshot, clock.at(1), Source::Relist);
+    consumer.plan(clock.at(1));
+    consumer.end(false, clock.at(2));
+    let later = Snapshot {
+        taken: clock.at(10),
+        ..snapshot
+    };
+    consumer
+        .records
+        .observe(&later, clock.at(11), Source::Relist);
+    let Step::Inspect { begun, .. } = consumer.records.plan(&pod(1).uid, clock.at(12)) else {
+        panic!("the failed inspection is repeated");
+    };
+    assert_eq!(begun, clock.at(10));
 }
 
 proptest! {

@@ -20,15 +20,13 @@ use crate::diagnosis::DiagnosisConfig;
 use crate::history::HistoryConfig;
 use crate::yaml_words::explain;
 
+mod check;
+
+pub(crate) use check::check_absolute;
+
 /// Where the agent serves health and metrics by default.
 pub const DEFAULT_LISTEN: SocketAddr =
     SocketAddr::new(std::net::IpAddr::V4(Ipv4Addr::LOCALHOST), 20258);
-
-/// The largest `maxConcurrentInspections`: more would overload any runtime.
-const MAX_INSPECTIONS: usize = 1000;
-
-/// The largest `maxMessageSize`: gRPC cannot express the length of a longer message.
-const MAX_MESSAGE_BYTES: usize = u32::MAX as usize;
 
 /// A file of this size is refused: no real configuration is as large.
 const MAX_FILE_BYTES: u64 = 1 << 20;
@@ -125,7 +123,7 @@ pub enum ConfigError {
     },
     /// The file cannot be parsed, or contains an unknown key or value; the text shows the line.
     #[error("the configuration {path} is wrong: {error}")]
-    Wrong {
+    Unparsable {
         /// The file.
         path: String,
         /// What and where.
@@ -133,7 +131,7 @@ pub enum ConfigError {
     },
     /// The file can be parsed, but one of its values is invalid.
     #[error("{0}")]
-    Senseless(String),
+    Invalid(String),
 }
 
 impl Default for AgentConfig {
@@ -173,7 +171,7 @@ impl AgentConfig {
             path: name(),
             error,
         })?;
-        Self::parse(&text).map_err(|error| ConfigError::Wrong {
+        Self::parse(&text).map_err(|error| ConfigError::Unparsable {
             path: name(),
             error,
         })
@@ -186,63 +184,13 @@ impl AgentConfig {
             .map_err(|error| explain(&error))
     }
 
-    /// Refuses values that cannot work.
-    pub fn check(&self) -> Result<(), ConfigError> {
-        let senseless = |text: String| Err(ConfigError::Senseless(text));
-        for (key, duration) in [
-            ("relistPeriod", self.relist_period),
-            ("relistCeiling", self.relist_ceiling),
-            ("relistThreshold", self.relist_threshold),
-            ("listOverdue", self.list_overdue),
-            ("statusOverdue", self.status_overdue),
-            ("remedyAfter", self.remedy_after),
-        ] {
-            if duration.0 < Duration::from_millis(10) {
-                return senseless(format!("{key} is {duration}: it must be at least 10ms"));
-            }
-        }
-        if self.relist_threshold <= self.relist_period {
-            return senseless(format!(
-                "relistThreshold ({}) must be longer than relistPeriod ({})",
-                self.relist_threshold, self.relist_period
-            ));
-        }
-        for (key, number, most) in [
-            (
-                "maxConcurrentInspections",
-                self.max_concurrent_inspections,
-                MAX_INSPECTIONS,
-            ),
-            (
-                "maxOutstandingCalls",
-                self.max_outstanding_calls,
-                MAX_INSPECTIONS,
-            ),
-            ("maxMessageSize", self.max_message_size, MAX_MESSAGE_BYTES),
-        ] {
-            if !(1..=most).contains(&number) {
-                return senseless(format!("{key} must be between 1 and {most}"));
-            }
-        }
-        check_absolute("socket", &self.socket).map_err(ConfigError::Senseless)?;
-        if let Some(diagnosis) = &self.diagnosis {
-            diagnosis.check().map_err(ConfigError::Senseless)?;
-        }
-        self.guard_socket(&Endpoint::new("/"))?;
-        self.history.check().map_err(ConfigError::Senseless)?;
-        if let Some(kubernetes) = &self.kubernetes {
-            kubernetes.check().map_err(ConfigError::Senseless)?;
-        }
-        Ok(())
-    }
-
     /// The endpoint, if the file names one.
     pub fn endpoint(&self) -> Result<Option<Endpoint>, ConfigError> {
         self.container_runtime_endpoint
             .as_deref()
             .map(str::parse)
             .transpose()
-            .map_err(|error: cri::EndpointError| ConfigError::Senseless(error.to_string()))
+            .map_err(|error: cri::EndpointError| ConfigError::Invalid(error.to_string()))
     }
 
     /// The socket of the guard in front of this runtime; `None` if the configuration has `guard: off`.
@@ -252,7 +200,7 @@ impl AgentConfig {
             Some("off" | "false") => return Ok(None),
             Some(named) => named.parse::<Endpoint>(),
         };
-        let wrong = |error| ConfigError::Senseless(format!("guard: {error}"));
+        let wrong = |error| ConfigError::Invalid(format!("guard: {error}"));
         Ok(Some(named.map_err(wrong)?.path().to_owned()))
     }
 
@@ -269,14 +217,6 @@ impl AgentConfig {
             max_outstanding_calls: self.max_outstanding_calls,
             ..pleg::Config::default()
         }
-    }
-}
-
-/// Refuses a path that is not absolute; the error is a sentence.
-pub(crate) fn check_absolute(key: &str, path: &Path) -> Result<(), String> {
-    match path.is_absolute() {
-        true => Ok(()),
-        false => Err(format!("{key} is {path:?}: it must be an absolute path")),
     }
 }
 
@@ -325,26 +265,6 @@ mod tests {
             Some(Endpoint::new("/run/x.sock"))
         );
         assert_eq!(config.relist_threshold.0, Duration::from_secs(180));
-    }
-
-    #[test]
-    fn the_rules_of_a_site_are_folders_with_absolute_paths() {
-        let config = |path: &str| {
-            let text = format!("diagnosis:\n  rules: [/etc/pleg/rules, {path}]\n");
-            AgentConfig::parse(&text).unwrap()
-        };
-        let known = config("/opt/acme/rules");
-        known.check().unwrap();
-        let rules = known.diagnosis.unwrap().rules;
-        assert_eq!(
-            rules,
-            [Path::new("/etc/pleg/rules"), Path::new("/opt/acme/rules")]
-        );
-        let error = config("acme/rules").check().unwrap_err().to_string();
-        assert!(
-            error.contains("diagnosis.rules is \"acme/rules\""),
-            "{error}"
-        );
     }
 
     #[test]
@@ -409,51 +329,5 @@ mod tests {
         });
         let text = "history:\n  directory: /x\n  maxBytes: 2097152\n  maxAge: 24h\n";
         assert_eq!(history(text), elsewhere);
-    }
-
-    #[test]
-    fn what_cannot_work_is_refused_in_a_sentence() {
-        for (text, sentence) in [
-            (
-                "relistPeriod: 0s",
-                "relistPeriod is 0s: it must be at least 10ms",
-            ),
-            (
-                "relistPeriod: 3m",
-                "relistThreshold (3m0s) must be longer than relistPeriod (3m0s)",
-            ),
-            (
-                "maxConcurrentInspections: 0",
-                "maxConcurrentInspections must be between 1 and 1000",
-            ),
-            (
-                "history: {maxBytes: 1000}",
-                "history.maxBytes must be between 1048576 and 1099511627776",
-            ),
-            (
-                "history: {maxAge: 1m}",
-                "history.maxAge is 1m0s: it must be at least 1h0m0s",
-            ),
-            (
-                "history: {directory: here}",
-                "history.directory is \"here\": it must be an absolute path",
-            ),
-            (
-                "guard: cri.sock",
-                "guard: endpoint \"cri.sock\" is not a unix socket: write unix:///path/to.sock or an \
-                 absolute path",
-            ),
-            (
-                "remedyAfter: 1ms",
-                "remedyAfter is 1ms: it must be at least 10ms",
-            ),
-            (
-                "socket: agent.sock",
-                "socket is \"agent.sock\": it must be an absolute path",
-            ),
-        ] {
-            let config = AgentConfig::parse(text).unwrap();
-            assert_eq!(config.check().unwrap_err().to_string(), sentence);
-        }
     }
 }

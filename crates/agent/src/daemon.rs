@@ -117,7 +117,7 @@ pub async fn run(
         on => {
             let figures = agent.metrics.count_history()?;
             let is_guarded = match &agent.guard {
-                Some(guard) => guard.is_there().await,
+                Some(guard) => guard.is_present().await,
                 None => false,
             };
             History::start(on, endpoint.to_string(), is_guarded, figures)
@@ -202,9 +202,9 @@ async fn follow_guard(agent: &Agent) -> Infallible {
     // On a quiet node a kubelet lists more often than our engine, so the guard may be the first to
     // notice an overdue list.
     let relist = async {
-        let mut turns = guard.turns();
+        let mut changes = guard.reason_changes();
         loop {
-            turns.next().await;
+            changes.next().await;
             agent.pleg.request_relist();
         }
     };

@@ -25,7 +25,7 @@ use tokio::time::{Instant, sleep_until};
 use crate::agent::Agent;
 use crate::listeners::{Endless, MAX_CONNECTIONS};
 use crate::records::Records;
-use crate::shared_answer::{Given, SharedAnswer};
+use crate::shared_answer::{Obtained, SharedAnswer};
 
 /// How many clients may read `/v1/events` at once; the other connections are for everything else.
 const MAX_EVENT_STREAMS: usize = MAX_CONNECTIONS / 2;
@@ -79,8 +79,8 @@ fn unavailable(why: &str) -> (StatusCode, String) {
 }
 
 async fn livez(State(agent): State<Agent>) -> Answer {
-    let turns = agent.own_report().await;
-    turns.map_err(|no| unavailable(&no.to_string()))?;
+    let changes = agent.own_report().await;
+    changes.map_err(|no| unavailable(&no.to_string()))?;
     Ok("ok\n".into_response())
 }
 
@@ -132,8 +132,8 @@ async fn status(State(agent): State<Agent>) -> Answer {
 
 async fn pods(State(agent): State<Agent>, Extension(shared): Extension<SharedAnswer>) -> Answer {
     let text = match shared.ask().await {
-        Given::Shared(text) => text,
-        Given::Turn(turn) => {
+        Obtained::Shared(text) => text,
+        Obtained::Turn(turn) => {
             // After this process was paused, the cache is outdated until the event loop has run again,
             // so wait for that.
             report(&agent).await?;

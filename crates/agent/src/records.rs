@@ -10,13 +10,13 @@ use pleg::out::record::Record;
 use pleg::out::subscribers::Subscription;
 
 use crate::agent::Agent;
-use crate::guard::{Guard, Turns};
+use crate::guard::{Guard, ReasonChanges};
 
-/// A subscription to the library's records and to the guard's [`Turns`].
+/// A subscription to the library's records and to the guard's [`ReasonChanges`].
 pub(crate) struct Records {
     agent: Agent,
     subscription: Subscription,
-    turns: Option<Turns>,
+    changes: Option<ReasonChanges>,
     /// The health of the last record.
     last: Option<(HealthState, Reason)>,
 }
@@ -24,7 +24,7 @@ pub(crate) struct Records {
 impl Records {
     pub(crate) async fn subscribe(agent: Agent) -> Result<Self, Stopped> {
         Ok(Self {
-            turns: agent.guard.as_ref().map(Guard::turns),
+            changes: agent.guard.as_ref().map(Guard::reason_changes),
             subscription: agent.pleg.subscribe().await?,
             last: None,
             agent,
@@ -34,8 +34,8 @@ impl Records {
     pub(crate) async fn next(&mut self) -> Option<Record> {
         loop {
             let turned = async {
-                match &mut self.turns {
-                    Some(turns) => turns.next().await,
+                match &mut self.changes {
+                    Some(changes) => changes.next().await,
                     None => pending().await,
                 }
             };

@@ -23,7 +23,7 @@ use crate::diagnosis::findings::Known;
 use crate::records::Records;
 
 /// The time from one report to the next while something happens.
-const LIVELY_PERIOD: Duration = Duration::from_secs(1);
+const ACTIVE_PERIOD: Duration = Duration::from_secs(1);
 
 /// The time from one report to the next on a quiet node. It is less than 30 seconds, because an older
 /// report does not renew the heartbeat in Kubernetes.
@@ -58,7 +58,7 @@ pub(crate) async fn make(
             () = changed(&mut records, &mut found, agent) => pace.changed(Instant::now()),
             () = sleep_until(pace.next()) => {}
         }
-        sleep_until(pace.last + LIVELY_PERIOD).await;
+        sleep_until(pace.last + ACTIVE_PERIOD).await;
     }
 }
 
@@ -110,7 +110,7 @@ impl Pace {
 
     fn next(&self) -> Instant {
         match self.last < self.settled {
-            true => self.last + LIVELY_PERIOD,
+            true => self.last + ACTIVE_PERIOD,
             false => self.last + QUIET_PERIOD,
         }
     }

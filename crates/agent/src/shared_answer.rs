@@ -24,7 +24,7 @@ struct Made {
 }
 
 /// What a request is given.
-pub(crate) enum Given {
+pub(crate) enum Obtained {
     /// An answer whose making began after the request.
     Shared(Bytes),
     /// There is no such answer yet: this request has to make it.
@@ -40,13 +40,13 @@ pub(crate) struct Turn {
 impl SharedAnswer {
     /// Waits while another request makes an answer. Returns an answer whose making began after this
     /// call, or the turn to make it.
-    pub(crate) async fn ask(&self) -> Given {
+    pub(crate) async fn ask(&self) -> Obtained {
         let asked = Instant::now();
         let last = self.0.clone().lock_owned().await;
         let made_since = last.as_ref().filter(|made| made.begun > asked);
         match made_since.and_then(|made| made.text.upgrade()) {
-            Some(text) => Given::Shared(Bytes::from_owner(text)),
-            None => Given::Turn(Turn {
+            Some(text) => Obtained::Shared(Bytes::from_owner(text)),
+            None => Obtained::Turn(Turn {
                 last,
                 begun: Instant::now(),
             }),
@@ -85,8 +85,8 @@ mod tests {
 
     async fn ask(answer: &SharedAnswer, made: &Arc<AtomicU32>) -> Bytes {
         let turn = match answer.ask().await {
-            Given::Shared(text) => return text,
-            Given::Turn(turn) => turn,
+            Obtained::Shared(text) => return text,
+            Obtained::Turn(turn) => turn,
         };
         let made = made.clone();
         let make = move || {

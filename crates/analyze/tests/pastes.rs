@@ -86,14 +86,14 @@ fn mistake(paste: &Paste, found: &Analysis) -> Option<String> {
             .any(|kinds| kinds.split('|').any(|one| one == *kind))
     };
     let sure = |finding: &&Finding| finding.confidence.as_str() == paste.most.unwrap_or_default();
-    let allowed = Confidence::ALL.iter().map(|sure| sure.as_str());
-    let allowed: Vec<_> = allowed
+    let too_high = Confidence::ALL.iter().map(|sure| sure.as_str());
+    let too_high: Vec<_> = too_high
         .skip_while(|sure| Some(*sure) != paste.most)
         .skip(1)
         .collect();
     let too_sure = named
         .first()
-        .filter(|it| allowed.contains(&it.confidence.as_str()) && !sure(it));
+        .filter(|it| too_high.contains(&it.confidence.as_str()) && !sure(it));
     let said = found
         .findings
         .iter()

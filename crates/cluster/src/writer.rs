@@ -2,12 +2,10 @@
 
 use std::collections::BTreeMap;
 use std::io;
-use std::path::{Path, PathBuf};
 use std::thread;
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use fastrand::Rng;
-use kube::config::Kubeconfig;
 use pleg::model::wall_time::{Moment, WallClock};
 use pleg::out::status_report::StatusReport;
 use tokio::sync::{mpsc, oneshot, watch};
@@ -15,20 +13,18 @@ use tokio::task::JoinHandle;
 use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout};
 
 use crate::api::{Api, Failure};
-use crate::backoff::Backoff;
 use crate::config::KubernetesConfig;
 use crate::figures::Figures;
-use crate::node::NodeChange;
 use crate::plan::{Kind, Plan, Write};
 
-/// The directory of a pod's service account.
-const SERVICE_ACCOUNT_DIR: &str = "/var/run/secrets/kubernetes.io/serviceaccount";
+mod credentials;
+mod watching;
+
+use credentials::Credentials;
+use watching::{NodeUpdate, watch_node};
 
 /// How long the removal of what was written may take. The whole stop may take a second.
 const REMOVAL_TIMEOUT: Duration = Duration::from_millis(700);
-
-/// A watch that lasted for this long has not failed at once.
-const STABLE_WATCH_AFTER: Duration = Duration::from_secs(10);
 
 /// If the watch has not shown a write within this time, its connection is dead.
 const WATCH_DEAD_AFTER: Duration = Duration::from_secs(60);
@@ -73,10 +69,7 @@ pub fn start(
     let thread = thread::Builder::new().name("kubernetes".to_owned());
     let thread = thread.spawn(move || {
         let writer = Writer {
-            credentials: Credentials {
-                kubeconfig: config.kubeconfig.clone(),
-                written: None,
-            },
+            credentials: Credentials::new(config.kubeconfig.clone()),
             plan: Plan::new(&config, &node, Instant::now(), Rng::new()),
             update_due: None,
             api: watch::Sender::new(None),
@@ -126,9 +119,6 @@ fn node_name(config: &KubernetesConfig) -> Option<String> {
     let name = named.or_else(host)?.trim().to_lowercase();
     crate::config::is_domain(&name).then_some(name)
 }
-
-/// The state of the Node, or why it cannot be read.
-type NodeUpdate = Result<NodeChange, Failure>;
 
 /// The result of a write.
 type Outcome = Result<(), Failure>;
@@ -360,85 +350,4 @@ async fn ended(writing: &mut Option<(Write, JoinHandle<Outcome>)>) -> (Write, Ou
     let outcome =
         outcome.unwrap_or_else(|panicked| std::panic::resume_unwind(panicked.into_panic()));
     (write, outcome)
-}
-
-/// Watches the own Node while there is a receiver. Retries after a failure with growing intervals.
-async fn watch_node(mut apis: watch::Receiver<Option<Api>>, updates: mpsc::Sender<NodeUpdate>) {
-    let mut rng = Rng::new();
-    let mut backoff = Backoff::default();
-    loop {
-        let api = apis.wait_for(Option::is_some).await;
-        let Ok(Some(api)) = api.map(|api| api.clone()) else {
-            return;
-        };
-        let start = Instant::now();
-        let watched = tokio::select! {
-            watched = api.watch(&updates) => watched,
-            // The credentials have changed, so requests with the old ones end.
-            changed = apis.changed() => match changed {
-                Ok(()) => continue,
-                Err(_) => return,
-            },
-        };
-        let at_least = match &watched {
-            Err(Failure::Busy { retry_after, .. }) => *retry_after,
-            _ => Duration::ZERO,
-        };
-        if let Err(failure) = watched
-            && updates.send(Err(failure)).await.is_err()
-        {
-            return;
-        }
-        if start.elapsed() >= STABLE_WATCH_AFTER {
-            backoff.succeeded();
-        }
-        backoff.failed(at_least, Instant::now(), &mut rng);
-        let retry = backoff.until().unwrap_or(start);
-        tokio::select! {
-            () = sleep_until(retry) => {}
-            _ = apis.changed() => {}
-        }
-    }
-}
-
-/// The location of the credentials, and when they were written.
-struct Credentials {
-    kubeconfig: Option<PathBuf>,
-    written: Option<SystemTime>,
-}
-
-impl Credentials {
-    /// Whether the credentials have changed since the last check. A kubeconfig may name other
-    /// files, which a kubelet replaces; the library itself reads a mounted token again.
-    fn have_changed(&mut self) -> bool {
-        let file = match &self.kubeconfig {
-            Some(path) => path.clone(),
-            None => PathBuf::from(SERVICE_ACCOUNT_DIR).join("ca.crt"),
-        };
-        let written = newest_of(&file).or(Some(SystemTime::UNIX_EPOCH));
-        let changed = self.written != written;
-        self.written = written;
-        changed
-    }
-
-    /// Makes the next check read the credentials again, because these cannot be used.
-    fn forget(&mut self) {
-        self.written = None;
-    }
-}
-
-/// When a kubeconfig, or a file that it names, was last written.
-fn newest_of(file: &Path) -> Option<SystemTime> {
-    let written = |path: &Path| std::fs::metadata(path).ok()?.modified().ok();
-    let Kubeconfig {
-        auth_infos,
-        clusters,
-        ..
-    } = Kubeconfig::read_from(file).unwrap_or_default();
-    let users = auth_infos.into_iter().filter_map(|user| user.auth_info);
-    let users = users.flat_map(|it| [it.client_certificate, it.client_key, it.token_file]);
-    let clusters = clusters.into_iter().filter_map(|it| it.cluster);
-    let named = users.chain(clusters.map(|it| it.certificate_authority));
-    let times = named.flatten().filter_map(|path| written(Path::new(&path)));
-    times.chain(written(file)).max()
 }

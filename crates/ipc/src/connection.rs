@@ -30,7 +30,7 @@ pub enum Failure {
     Silent(Duration),
     /// The server does not speak D-Bus.
     #[error("it does not speak D-Bus: {0}")]
-    Nonsense(&'static str),
+    InvalidData(&'static str),
 }
 
 /// How many other messages may arrive between a call and its reply.
@@ -79,7 +79,7 @@ impl Connection {
                 return Ok(message);
             }
         }
-        Err(Failure::Nonsense(
+        Err(Failure::InvalidData(
             "too many messages, and none of them is the reply",
         ))
     }
@@ -109,7 +109,7 @@ impl Connection {
         let mut line = Vec::new();
         while !line.ends_with(b"\r\n") {
             if line.len() >= MAX_LINE_BYTES {
-                return Err(Failure::Nonsense("its first line is too long"));
+                return Err(Failure::InvalidData("its first line is too long"));
             }
             let mut byte = [0];
             self.fill(&mut byte, deadline)?;
@@ -121,11 +121,12 @@ impl Connection {
     fn read_message(&mut self, deadline: &Deadline) -> Result<Message, Failure> {
         let mut header = [0; FIXED_HEADER];
         self.fill(&mut header, deadline)?;
-        let rest = wire::length_of_rest(&header).ok_or(Failure::Nonsense("an invalid header"))?;
+        let rest =
+            wire::length_of_rest(&header).ok_or(Failure::InvalidData("an invalid header"))?;
         let mut message = header.to_vec();
         message.resize(FIXED_HEADER + rest, 0);
         self.fill(&mut message[FIXED_HEADER..], deadline)?;
-        wire::read(&message).ok_or(Failure::Nonsense("an invalid message"))
+        wire::read(&message).ok_or(Failure::InvalidData("an invalid message"))
     }
 }
 

@@ -55,7 +55,7 @@ pub struct SocketRow {
     /// that wait to be read.
     pub queue: u32,
     /// If it listens, how many connections may wait to be accepted.
-    pub room: u32,
+    pub backlog: u32,
 }
 
 /// All unix sockets in the network namespace of this process.
@@ -140,7 +140,7 @@ fn row(body: &[u8]) -> Option<SocketRow> {
             }
             QUEUES => {
                 row.queue = number(value, 0).unwrap_or(0);
-                row.room = number(value, 4).unwrap_or(0);
+                row.backlog = number(value, 4).unwrap_or(0);
             }
             _ => {}
         }
@@ -196,7 +196,7 @@ mod tests {
         };
         let row = of(&unix_sockets().unwrap());
         assert_eq!((row.queue, row.pending.len()), (3, 3), "{row:?}");
-        assert!(row.room > 3, "{row:?}");
+        assert!(row.backlog > 3, "{row:?}");
         let accepted: Vec<_> = (0..3).map(|_| listener.accept().unwrap()).collect();
         assert_eq!(of(&unix_sockets().unwrap()).queue, 0);
         drop((clients, accepted));
@@ -221,7 +221,7 @@ mod tests {
             peer: Some(3),
             pending: vec![4],
             queue: 5,
-            room: 9,
+            backlog: 9,
         };
         assert_eq!(rows, [row]);
         for length in 0..whole.len() {

@@ -1,4 +1,4 @@
-//! The settings, with the kubelet's defaults where a kubelet has the setting too, and the environment.
+//! The settings and the environment. A setting that a kubelet has too has the kubelet's default.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,10 +17,10 @@ use crate::out::health::RELIST_THRESHOLD;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub enum Mode {
-    /// By the runtime's events, if it has them, and by relists.
+    /// Changes are found by the runtime's events, if it has them, and by relists.
     #[default]
     Auto,
-    /// By relists, like the kubelet.
+    /// Changes are found by relists, as the kubelet finds them.
     Generic,
     /// Like `Auto`, with a warning for a runtime without events.
     Evented,
@@ -49,12 +49,13 @@ pub struct Config {
     /// The longest time between relists, which is used while the stream or the kernel announces all
     /// changes. A change that is not announced is observed within this time.
     pub relist_ceiling: Duration,
-    /// How long no pod may be observed before the node is Unhealthy; the kubelet's 3 min.
+    /// How long it may be since a pod was last observed before the node is Unhealthy; the kubelet's 3 min.
     pub relist_threshold: Duration,
-    /// After how long a list is overdue. On a node with slower lists: at four times their 95th percentile.
+    /// The time after which a list is overdue. If lists take longer on the node, it is overdue after four
+    /// times their 95th percentile instead, at most 3.5 s.
     pub list_overdue: Duration,
-    /// After how long a status call is overdue if any other call is answered. If others of its kind are
-    /// answered, it is suspect after [`SUSPECT_AFTER`](crate::engine::SUSPECT_AFTER).
+    /// The time after which a status call is overdue if any other call is answered. If others of its kind
+    /// are answered, it is suspect after [`SUSPECT_AFTER`](crate::engine::SUSPECT_AFTER).
     pub status_overdue: Duration,
     /// How many pods are inspected at once.
     pub max_inspections: usize,
@@ -102,12 +103,12 @@ pub struct Environment {
     pub observer: Arc<dyn Observer>,
     /// Returns the ids that the host knows, for sweeps.
     pub ids: IdSource,
-    /// The kernel's hints; `None` to use none.
+    /// The source of the kernel's hints; `None` if they are not used.
     pub kernel: Option<Arc<dyn Kernel>>,
 }
 
 impl Environment {
-    /// An environment without measurements, known ids and hints of the kernel.
+    /// An environment without an observer, ids of the host or hints of the kernel.
     pub fn new(endpoint: impl Into<Arc<str>>, clock: WallClock) -> Self {
         Self {
             endpoint: endpoint.into(),

@@ -44,7 +44,7 @@
 //! listed, a [`PodStatus`](model::status::PodStatus) what was inspected, an
 //! [`Event`](model::event::Event) what was inferred.
 //!
-//! Start with [`Pleg::start`]. The modules are declared in the order of the flow.
+//! Start with [`Pleg::start`].
 
 pub mod kernel;
 pub mod runtime;

@@ -39,7 +39,7 @@ pub enum Measurement {
         call: Rpc,
         /// The time since it was sent.
         took: Duration,
-        /// Why it failed.
+        /// Why it failed; `None` if it was answered successfully.
         error: Option<CallError>,
     },
     /// A list was received.

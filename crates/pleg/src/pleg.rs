@@ -14,7 +14,8 @@ use crate::out::status_report::StatusReport;
 use crate::out::subscribers::Subscription;
 use crate::runtime::Runtime;
 
-/// A running generator. Clones are handles to the same one; it stops when the last handle is dropped.
+/// A handle to a running generator. Clones are handles to the same generator, which stops when the last
+/// handle is dropped.
 ///
 /// # Example
 ///
@@ -98,8 +99,8 @@ impl Pleg {
         self.send(Command::Relist(Instant::now()));
     }
 
-    /// Requests an inspection of a pod at the next relist although nothing differs. It ends with a
-    /// `PodSync` event.
+    /// Requests an inspection of a pod at the next relist even if nothing differs. The inspection ends with
+    /// a `PodSync` event.
     pub fn request_reinspect(&self, uid: PodUid) {
         self.send(Command::Reinspect(uid));
     }

@@ -30,7 +30,7 @@ pub enum ClientError {
     },
     /// The agent does not answer in time.
     #[error("the agent on {} does not answer", .0.display())]
-    Silent(PathBuf),
+    TimedOut(PathBuf),
     /// The answer is not HTTP, or it is incomplete.
     #[error("the agent on {} does not answer", socket.display())]
     Http {
@@ -50,7 +50,7 @@ pub enum ClientError {
     },
     /// The answer is not in the format of an agent's answers.
     #[error("what answers on {} is not a pleg agent", socket.display())]
-    Nonsense {
+    NotAnAgent {
         /// The socket.
         socket: PathBuf,
         /// Why.

@@ -49,7 +49,7 @@ async fn in_time<A>(
     answer: impl Future<Output = Result<A, ClientError>>,
 ) -> Result<A, ClientError> {
     let answer = timeout(ANSWER_TIMEOUT, answer).await;
-    answer.map_err(|_| ClientError::Silent(socket.to_owned()))?
+    answer.map_err(|_| ClientError::TimedOut(socket.to_owned()))?
 }
 
 async fn get(socket: &Path, path: &str) -> Result<Incoming, ClientError> {
@@ -104,7 +104,7 @@ async fn connect(socket: &Path) -> Result<UnixStream, ClientError> {
 }
 
 fn nonsense(socket: &Path, error: Box<dyn std::error::Error + Send + Sync>) -> ClientError {
-    ClientError::Nonsense {
+    ClientError::NotAnAgent {
         socket: socket.to_owned(),
         error,
     }

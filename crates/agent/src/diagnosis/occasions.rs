@@ -14,10 +14,10 @@ use tokio::time::Instant;
 use crate::symptoms::Symptom;
 
 /// How long trouble has to last until it is diagnosed.
-const LASTS: Duration = Duration::from_secs(3);
+const MIN_DURATION: Duration = Duration::from_secs(3);
 
 /// The shortest time between two diagnoses of trouble, and between two of symptoms.
-const PAUSE: Duration = Duration::from_secs(60);
+const MIN_INTERVAL: Duration = Duration::from_secs(60);
 
 /// The time until the first check-up: a node that has just started has other things to do.
 const FIRST_CHECK_UP: Duration = Duration::from_secs(600);
@@ -122,7 +122,9 @@ impl Occasions {
         let symptoms: BTreeSet<Symptom> = symptoms.filter(|it| !is_named(it)).cloned().collect();
         // The end of a symptom is not a reason to diagnose.
         self.symptoms.retain(|known| symptoms.contains(known));
-        let may = self.last_of_symptoms.is_none_or(|last| now >= last + PAUSE);
+        let may = self
+            .last_of_symptoms
+            .is_none_or(|last| now >= last + MIN_INTERVAL);
         if !may || symptoms == self.symptoms {
             return None;
         }
@@ -137,9 +139,11 @@ impl Occasions {
             _ => now,
         };
         self.trouble = Some((trouble.clone(), since));
-        let may = self.last_of_trouble.is_none_or(|last| now >= last + PAUSE);
+        let may = self
+            .last_of_trouble
+            .is_none_or(|last| now >= last + MIN_INTERVAL);
         let is_new = self.diagnosed.as_ref() != Some(&trouble);
-        if !may || !is_new || now < since + LASTS {
+        if !may || !is_new || now < since + MIN_DURATION {
             return None;
         }
         self.diagnosed = Some(trouble);

@@ -9,10 +9,10 @@ use tokio::time::Instant;
 
 /// How far apart the first and the last of the guard's calls must be, since a single list may be slow. A
 /// kubelet makes the next call ten seconds after an answer.
-const LASTS: Duration = Duration::from_secs(15);
+const MIN_DURATION: Duration = Duration::from_secs(15);
 
 /// The longest time from one of these calls to the next: a kubelet waits for an answer for two minutes.
-const RECENT: Duration = Duration::from_secs(180);
+const MAX_CALL_INTERVAL: Duration = Duration::from_secs(180);
 
 /// The calls for statistics that the guard answered or ended.
 #[derive(Debug, Default)]
@@ -37,9 +37,10 @@ impl GuardedStatistics {
                 self.grown = Some((first, now));
             }
         }
-        self.grown.take_if(|(_, last)| now >= *last + RECENT);
         self.grown
-            .is_some_and(|(first, last)| last >= first + LASTS)
+            .take_if(|(_, last)| now >= *last + MAX_CALL_INTERVAL);
+        self.grown
+            .is_some_and(|(first, last)| last >= first + MIN_DURATION)
     }
 }
 
@@ -54,7 +55,7 @@ mod tests {
     /// or ended `count` calls by each second.
     fn overdue(count: impl Fn(u64) -> u64) -> Vec<u64> {
         let (began, mut statistics) = (Instant::now(), GuardedStatistics::default());
-        let (mut was_overdue, mut turns) = (false, Vec::new());
+        let (mut was_overdue, mut changes) = (false, Vec::new());
         for second in 0..1000 {
             let mut report = report("Healthy", "AllSeen", &[]);
             let (answered, ended) = (count(second) / 2, count(second).div_ceil(2));
@@ -64,10 +65,10 @@ mod tests {
             let now = began + Duration::from_secs(second);
             if statistics.are_overdue(Some(&report), now) != was_overdue {
                 was_overdue = !was_overdue;
-                turns.push(second);
+                changes.push(second);
             }
         }
-        turns
+        changes
     }
 
     #[test]

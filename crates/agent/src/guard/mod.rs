@@ -1,15 +1,16 @@
-//! The guard in front of the runtime, which is another process: what it does, and the route through it.
+//! The agent's side of the guard, a separate process in front of the runtime: the guard's status, and the
+//! route of the agent's calls.
 //!
 //! ```text
-//!   report: what the guard does now ------\
-//!   follow: at once when that changes -----+--Client--> /run/pleg/cri.sock: the guard
-//!   connect: may the runtime be reached? --/                |
-//!                          \--calls, as an observer---------+--> runtime
-//!                           \--while the guard does not respond--^
+//!   report: the current status ------------\
+//!   follow: the next status that differs ---+--Client--> /run/pleg/cri.sock: the guard
+//!   route:  can it reach the runtime? -----/                    |
+//!   calls of the agent --through the guard----------------------+--> runtime
+//!                       \-directly, while the guard does not respond--^
 //! ```
 //!
-//! Each request to the guard has a deadline. A guard that does not respond is reported, and no report
-//! waits for it until it responds again.
+//! Each request to the guard has a deadline. Once the guard does not respond, reports say so and do not
+//! wait for it until it is back.
 
 use std::convert::Infallible;
 use std::future::pending;
@@ -39,20 +40,21 @@ use show::reason_alone;
 /// How long a report waits for the guard, which answers from memory.
 const REPORT_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// How long a connection waits for the guard, which may have to connect to the runtime first.
+/// How long the first request for the status waits, and one for which the guard connects to the runtime.
 const REACH_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// How long [`Guard::follow`] waits for an answer, which a guard delays for five seconds while nothing
 /// changes.
 const CHANGE_TIMEOUT: Duration = Duration::from_secs(8);
 
-/// The pauses between two requests: to a guard that answers, to one that does not, and to none. Each
-/// report requests the status as well, so that a new guard is shown at once.
+/// The pause of [`Guard::follow`] after an answer.
 const PAUSE_AFTER_ANSWER: Duration = Duration::from_millis(100);
+/// Its pause while the guard does not respond.
 const PAUSE_WHILE_UNRESPONSIVE: Duration = Duration::from_secs(1);
+/// Its pause while there is no guard. Each report requests the status too, so it shows a new guard at once.
 const PAUSE_WHILE_ABSENT: Duration = Duration::from_secs(10);
 
-/// The guard in front of one runtime, if there is one. Clones share their state.
+/// A handle to the guard in front of one runtime. The guard itself may be absent. Clones share their state.
 #[derive(Clone, Debug)]
 pub struct Guard {
     client: Client,
@@ -79,7 +81,7 @@ impl Guard {
             match (&*liveness, &after) {
                 (Liveness::Unresponsive(..), Liveness::Unresponsive(..)) => {}
                 (_, Liveness::Unresponsive(..)) => {
-                    tracing::warn!("the guard does not respond: {}", reason(&answer));
+                    tracing::warn!("the guard does not respond: {}", failure_text(&answer));
                 }
                 (Liveness::Unresponsive(..), Liveness::Answers(_)) => {
                     tracing::info!("the guard responds again");
@@ -93,7 +95,7 @@ impl Guard {
         answer
     }
 
-    /// What the guard does now. If the guard did not respond the last time, no request is made:
+    /// The guard's current state. If the guard did not respond the last time, no request is made:
     /// [`follow`](Self::follow) finds out when it responds again.
     async fn current(&self) -> Liveness {
         if !matches!(*self.liveness.borrow(), Liveness::Unresponsive(..)) {
@@ -103,7 +105,7 @@ impl Guard {
     }
 
     /// Whether there is a guard.
-    pub(crate) async fn is_there(&self) -> bool {
+    pub(crate) async fn is_present(&self) -> bool {
         self.current().await != Liveness::Absent
     }
 
@@ -129,9 +131,9 @@ impl Guard {
         }
     }
 
-    /// What the guard does now.
-    pub(crate) async fn report(&self) -> Shown {
-        Shown(self.current().await)
+    /// The guard's current state, for a report.
+    pub(crate) async fn report(&self) -> GuardReport {
+        GuardReport(self.current().await)
     }
 
     /// Adds what the guard does to a change of our health.
@@ -142,17 +144,17 @@ impl Guard {
     }
 
     /// The changes of the reason for which the guard makes the node Degraded.
-    pub(crate) fn turns(&self) -> Turns {
+    pub(crate) fn reason_changes(&self) -> ReasonChanges {
         let mut liveness = self.liveness.subscribe();
-        let reason = reason_of(&liveness.borrow_and_update());
-        Turns { liveness, reason }
+        let reason = degraded_reason(&liveness.borrow_and_update());
+        ReasonChanges { liveness, reason }
     }
 }
 
-/// What a guard does, for a report.
-pub(crate) struct Shown(Liveness);
+/// The state of a guard, for a report.
+pub(crate) struct GuardReport(Liveness);
 
-impl Shown {
+impl GuardReport {
     /// Adds what the guard does to the report.
     pub(crate) fn show(&self, report: &mut StatusReport, now: Moment) {
         match &self.0 {
@@ -179,33 +181,33 @@ impl Shown {
 
 /// The changes of the reason for which a guard makes the node Degraded.
 #[derive(Debug)]
-pub(crate) struct Turns {
+pub(crate) struct ReasonChanges {
     liveness: watch::Receiver<Liveness>,
     reason: Option<Reason>,
 }
 
-impl Turns {
+impl ReasonChanges {
     /// Waits until the reason differs from the last one.
     pub(crate) async fn next(&mut self) {
         let last = self.reason;
-        let turned = self
+        let change = self
             .liveness
-            .wait_for(|liveness| reason_of(liveness) != last);
-        match turned.await.map(|liveness| reason_of(&liveness)) {
+            .wait_for(|liveness| degraded_reason(liveness) != last);
+        match change.await.map(|liveness| degraded_reason(&liveness)) {
             Ok(reason) => self.reason = reason,
             Err(_) => pending().await,
         }
     }
 }
 
-fn reason_of(liveness: &Liveness) -> Option<Reason> {
+fn degraded_reason(liveness: &Liveness) -> Option<Reason> {
     liveness.view().and_then(reason_alone)
 }
 
 /// Why there was no answer, in words.
-fn reason(answer: &Result<Status, Error>) -> String {
+fn failure_text(answer: &Result<Status, Error>) -> String {
     match answer {
-        Ok(_) => "its answer is not known here".to_owned(),
+        Ok(_) => "its answer cannot be used".to_owned(),
         Err(error) => {
             let source = std::error::Error::source(error);
             let source = source.map(|why| format!(": {why}"));
@@ -224,7 +226,7 @@ mod tests {
     async fn a_list_that_becomes_overdue_at_the_guard_is_a_change_and_so_is_its_end() {
         let since = Instant::now();
         let guard = Guard::new("/run/guard.sock", &Endpoint::new(RUNTIME));
-        let mut turns = guard.turns();
+        let mut changes = guard.reason_changes();
         for (phase, is_change) in [
             (Phase::Waiting { since }, true),
             (Phase::Refusing { since }, false),
@@ -232,8 +234,8 @@ mod tests {
             (Phase::Passing, true),
         ] {
             guard.liveness.send_replace(in_phase(phase));
-            let turned = tokio::time::timeout(Duration::from_secs(1), turns.next()).await;
-            assert_eq!(turned.is_ok(), is_change, "{phase:?}");
+            let change = tokio::time::timeout(Duration::from_secs(1), changes.next()).await;
+            assert_eq!(change.is_ok(), is_change, "{phase:?}");
         }
     }
 }

@@ -9,7 +9,7 @@ use super::scan::{LiveProcess, Processes};
 
 /// How long a process must show a symptom until it counts as one. A killed process normally ends within
 /// milliseconds.
-const LASTS: Duration = Duration::from_secs(15);
+const MIN_DURATION: Duration = Duration::from_secs(15);
 
 /// Which processes are read, in addition to those that showed a symptom when they were last read.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -149,7 +149,7 @@ impl Readings {
 
     fn add(&mut self, shows_symptom: bool, now: Duration) {
         self.since = shows_symptom.then(|| self.since.unwrap_or(now));
-        self.has_symptom = self.since.is_some_and(|since| now >= since + LASTS);
+        self.has_symptom = self.since.is_some_and(|since| now >= since + MIN_DURATION);
     }
 }
 

@@ -229,7 +229,7 @@ fn collect_kernel_stacks(results: &mut Results) {
             evidence.confidence = evidence.confidence.min(Confidence::Medium);
         }
         if evidence.is_empty() {
-            evidence = kernel::held_up(&stack);
+            evidence = kernel::blocked_by_kernel_lock(&stack);
         }
         if evidence.is_empty() {
             results.row(&file, &kernel::waiting(&stack));

@@ -83,7 +83,7 @@ const MAX_QUOTES: usize = 3;
 /// How many outages are distinguished. Later ones count as part of the last one.
 const MAX_PERIODS: usize = 64;
 /// After this time without an error, the runtime is back.
-const SILENCE: i64 = 30 * SECOND;
+const REACHABLE_AFTER: i64 = 30 * SECOND;
 const OTHER_LINES: u64 = 20;
 
 /// What K3s and RKE2 log while they wait for the runtime that they have started, and the duration up to
@@ -151,7 +151,7 @@ impl OutageReader {
         let is_full = periods.len() >= MAX_PERIODS;
         let has_continued = self.lines_since_error > 0;
         let is_same = |period: &Period| {
-            let was_quiet = has_continued && time - period.last > SILENCE;
+            let was_quiet = has_continued && time - period.last > REACHABLE_AFTER;
             is_full || !self.found.ended && !was_quiet
         };
         match periods.last_mut().filter(|period| is_same(period)) {
@@ -191,7 +191,7 @@ impl OutageReader {
         let last = found.periods.last();
         let quiet = last.zip(end).map(|(period, end)| end - period.last);
         found.ended |= match quiet {
-            Some(quiet) => quiet > SILENCE,
+            Some(quiet) => quiet > REACHABLE_AFTER,
             None => self.lines_since_error > OTHER_LINES,
         };
         (found.lines > 0).then_some(found)

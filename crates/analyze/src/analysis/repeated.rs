@@ -10,7 +10,7 @@ use crate::series::SECOND;
 
 const MAX_CONTAINERS: usize = 500;
 /// A failure is over after this time without a line that shows it.
-const SILENCE: i64 = 60 * SECOND;
+const OVER_AFTER: i64 = 60 * SECOND;
 const OTHER_LINES: u64 = 40;
 
 /// The failures and rules in one input for which not every line counts.
@@ -50,7 +50,7 @@ impl<T> Lasting<T> {
     fn lasts(&self, lines: u64, time: Option<i64>) -> bool {
         let (number, last) = self.last;
         match last.zip(time) {
-            Some((last, end)) => end - last <= SILENCE,
+            Some((last, end)) => end - last <= OVER_AFTER,
             None => lines - number <= OTHER_LINES,
         }
     }

@@ -113,7 +113,7 @@ impl Input {
             self.heads.forget();
             if carried.ident.is_empty() {
                 if depth == 0
-                    && let output::Took::Yes(kind) = self.output.line("", self.lines)
+                    && let output::LineClass::Yes(kind) = self.output.line("", self.lines)
                 {
                     self.read_as(kind);
                 }

@@ -4,7 +4,7 @@ use causes::facts::facts;
 
 use super::input::{Input, Line};
 use super::{Quote, episodes};
-use crate::goroutines::{Header, Took};
+use crate::goroutines::{Header, LineClass};
 use crate::kernel;
 use crate::kind::{Kind, Writer};
 use crate::line::forms::{is_uptime, without_caller};
@@ -65,12 +65,12 @@ impl Input {
         }
         let text = lossy(line.text);
         match self.output.line(&text, self.lines) {
-            output::Took::No => return false,
-            output::Took::Around => {
+            output::LineClass::No => return false,
+            output::LineClass::Around => {
                 self.ps.asked(&text);
                 self.read_as(Kind::Unknown);
             }
-            output::Took::Yes(kind) => {
+            output::LineClass::Yes(kind) => {
                 self.read_as(kind);
                 // node-problem-detector's events quote the kernel's log.
                 self.blocked_task(&text);
@@ -104,16 +104,16 @@ impl Input {
         let mut kind = (!inside).then(|| self.profile_or_kernel(text)).flatten();
         if kind.is_none() {
             match self.stacks.line(text, number, &ident) {
-                Took::Yes(earlier) => {
+                LineClass::Yes(earlier) => {
                     self.read_after_all(Kind::GoroutineDump, earlier);
                     kind = Some(Kind::GoroutineDump);
                 }
-                Took::Perhaps => {
+                LineClass::Perhaps => {
                     self.unread += 1;
                     self.drain();
                     return true;
                 }
-                Took::No => {
+                LineClass::No => {
                     self.drain();
                     let others = inside.then(|| self.profile_or_kernel(text));
                     kind = others

@@ -45,7 +45,7 @@ pub use header::Header;
 pub use holder::{Holder, likely};
 pub use profile::ProfileReader;
 pub use program::Program;
-pub use reader::{StackReader, Took};
+pub use reader::{LineClass, StackReader};
 #[cfg(test)]
 pub(crate) use rules::searched_texts;
 pub use rules::{Context, GoroutineRule, evidence};

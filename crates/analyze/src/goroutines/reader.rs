@@ -31,7 +31,7 @@ enum Last {
 
 /// How a line was classified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Took {
+pub enum LineClass {
     /// A part of a dump, together with this number of earlier uncertain lines.
     Yes(u64),
     /// Possibly a part of a stack; the next line decides.
@@ -43,7 +43,7 @@ pub enum Took {
 impl StackReader {
     /// Parses a line without its prefix. `number` is its line number, `ident` the writer that the
     /// prefix names.
-    pub fn line(&mut self, line: &str, number: u64, ident: &str) -> Took {
+    pub fn line(&mut self, line: &str, number: u64, ident: &str) -> LineClass {
         let is_fence = !line.trim().is_empty();
         let line = unmangle::plain(line);
         let line = line.trim();
@@ -51,14 +51,18 @@ impl StackReader {
             // The fence of a code block counts as part of a dump only next to a dump.
             let ours = !is_fence || self.seen_header || self.is_inside();
             self.blank();
-            return if ours { Took::Yes(0) } else { Took::No };
+            return if ours {
+                LineClass::Yes(0)
+            } else {
+                LineClass::No
+            };
         }
         if let Some((header, rest)) = Header::take(line) {
             self.begin(header, number, ident);
             if !rest.trim().is_empty() {
                 self.one_line(rest, number, ident);
             }
-            return Took::Yes(0);
+            return LineClass::Yes(0);
         }
         let is_confirmed = self.current.as_ref().is_some_and(|at| at.state.is_some());
         if self.created(line) || self.place(line) || self.calls(line, is_confirmed, number, ident) {
@@ -67,11 +71,11 @@ impl StackReader {
         if is_around(line, self.seen_header) {
             self.crashed |= CRASHES.iter().any(|start| line.starts_with(start));
             self.crashed &= !REQUESTED.iter().any(|start| line.starts_with(start));
-            return Took::Yes(0);
+            return LineClass::Yes(0);
         }
         self.finish();
         self.crashed = false;
-        Took::No
+        LineClass::No
     }
 
     /// Parses a line that can only be a call or a source position of the current stack. Most lines
@@ -132,15 +136,15 @@ impl StackReader {
             .extend(self.current.take().filter(Stack::is_certain));
     }
 
-    fn certainty(&mut self) -> Took {
+    fn certainty(&mut self) -> LineClass {
         let Some(stack) = &self.current else {
-            return Took::Yes(0);
+            return LineClass::Yes(0);
         };
         if stack.is_certain() {
-            return Took::Yes(std::mem::take(&mut self.unconfirmed));
+            return LineClass::Yes(std::mem::take(&mut self.unconfirmed));
         }
         self.unconfirmed += 1;
-        Took::Perhaps
+        LineClass::Perhaps
     }
 
     fn blank(&mut self) {

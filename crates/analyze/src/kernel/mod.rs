@@ -30,5 +30,6 @@ pub use reader::{KernelStack, KernelStackReader};
 #[cfg(test)]
 pub(crate) use rules::searched_texts;
 pub use rules::{
-    KernelStackRule, cause_in, cause_of_function, cause_of_long_wait, evidence, held_up, waiting,
+    KernelStackRule, blocked_by_kernel_lock, cause_in, cause_of_function, cause_of_long_wait,
+    evidence, waiting,
 };

@@ -210,7 +210,7 @@ fn known_fault(stack: &KernelStack) -> Option<String> {
 
 /// The evidence of a task that has long been blocked by a lock of the kernel itself. If the stack lacks its
 /// first line, the duration of the wait is not known, and is assumed to be long.
-pub fn held_up(stack: &KernelStack) -> Vec<Evidence> {
+pub fn blocked_by_kernel_lock(stack: &KernelStack) -> Vec<Evidence> {
     let may_be_hung = stack.blocked_seconds.is_some() || stack.process.is_none();
     let Some(function) = kernel_lock(stack).filter(|_| may_be_hung) else {
         return Vec::new();

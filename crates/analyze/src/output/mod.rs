@@ -144,7 +144,7 @@ pub struct Trouble {
 
 /// How a line was classified.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Took {
+pub enum LineClass {
     /// A part of an output of this kind.
     Yes(Kind),
     /// A prompt, or something that people put around what they paste.
@@ -162,17 +162,17 @@ const MAX_LOG_LINES: u32 = 20;
 
 impl OutputReader {
     /// Reads a line as it was pasted.
-    pub fn line(&mut self, line: &str, number: u64) -> Took {
+    pub fn line(&mut self, line: &str, number: u64) -> LineClass {
         let text = line.trim();
         if text.is_empty() {
             return match self.form {
-                Some(form) => Took::Yes(form.kind()),
-                None => Took::No,
+                Some(form) => LineClass::Yes(form.kind()),
+                None => LineClass::No,
             };
         }
         if text.starts_with("```") && text.len() < 20 {
             self.ends();
-            return Took::Around;
+            return LineClass::Around;
         }
         let text = text.trim_start_matches("```");
         let condition = self.condition.take();
@@ -181,7 +181,7 @@ impl OutputReader {
             .and_then(|condition| condition.line(text, number, &mut self.seen))
             .or_else(|| ConditionObject::begins(text));
         if was_inside || self.condition.is_some() {
-            return Took::Yes(Kind::ToolOutput);
+            return LineClass::Yes(Kind::ToolOutput);
         }
         if let Some(command) = Command::at_prompt(text, number) {
             let is_stack = command.text.contains("/stack");
@@ -193,9 +193,9 @@ impl OutputReader {
             self.typed = Some(command);
             self.is_pending = true;
             return match self.form {
-                _ if is_stack => Took::No,
-                Some(form) => Took::Yes(form.kind()),
-                None => Took::Around,
+                _ if is_stack => LineClass::No,
+                Some(form) => LineClass::Yes(form.kind()),
+                None => LineClass::Around,
             };
         }
         if let Some(time) = text.strip_prefix("real").map(str::trim_start)
@@ -212,14 +212,14 @@ impl OutputReader {
         {
             if text.starts_with("^C") {
                 command.interrupted(&mut self.seen);
-                return Took::Around;
+                return LineClass::Around;
             }
             if command.printed(text, number, &mut self.seen) {
-                return Took::Yes(Kind::ToolOutput);
+                return LineClass::Yes(Kind::ToolOutput);
             }
         }
         if is_number && self.form.is_none() {
-            return Took::Yes(Kind::ToolOutput);
+            return LineClass::Yes(Kind::ToolOutput);
         }
         if let Some(next) = Form::of_line(text, line, self.form) {
             if self.form != Some(next) {
@@ -228,11 +228,11 @@ impl OutputReader {
             self.form = Some(next);
         }
         let Some(form) = &mut self.form else {
-            return Took::No;
+            return LineClass::No;
         };
         let kind = form.kind();
         form.read(text, number, &mut self.seen);
-        Took::Yes(kind)
+        LineClass::Yes(kind)
     }
 
     /// Whether the lines are a command's output.

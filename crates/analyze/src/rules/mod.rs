@@ -111,7 +111,7 @@ impl Rules {
     }
 
     /// Whether a rule of the cause reads what the kernel shows: its log, or where threads wait.
-    pub fn asks_the_kernel(&self, cause: Cause) -> bool {
+    pub fn reads_the_kernel(&self, cause: Cause) -> bool {
         let mut lines = self.lines.iter();
         let mut stacks = self.kernel_stacks.iter();
         lines.any(|of| of.cause == cause && of.rule.writer == Writer::Kernel)

@@ -22,7 +22,7 @@ pub const OVERDUE_FACTOR: u32 = 4;
 
 /// The upper bound of every limit for a status call that is derived from the usual time: even on the
 /// slowest runtime, a call that takes longer is overdue, and a sweep stops waiting for it. This is also
-/// how long sweeps request an id again that was not found: it counts as removed only if it is not found
+/// how long sweeps keep requesting an id that was not found: it counts as removed only if it is not found
 /// twice. And it is the longest pause between two calls that check the same thing: whether the runtime
 /// answers, or whether it still reports what contradicts the kernel or its list. Chosen.
 pub const MAX_STATUS_OVERDUE: Duration = Duration::from_secs(10);

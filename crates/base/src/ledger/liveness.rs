@@ -68,7 +68,7 @@ impl Ledger {
     }
 
     /// When the last successfully answered call other than `Version` was sent.
-    pub fn last_answer_of_pods(&self) -> Option<Instant> {
+    pub fn last_answered_call(&self) -> Option<Instant> {
         self.evidence.last_of_pods()
     }
 

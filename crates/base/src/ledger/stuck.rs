@@ -90,12 +90,6 @@ impl Ledger {
         })
     }
 
-    /// Whether this status call is outstanding or postponed, and not stuck.
-    pub fn is_awaited(&self, key: &Key) -> bool {
-        let entry = self.outstanding.get(key);
-        entry.is_some_and(|entry| entry.stuck.is_none())
-    }
-
     /// Whether this status call is stuck.
     pub fn is_stuck(&self, key: &Key) -> bool {
         let entry = self.outstanding.get(key);

@@ -5,14 +5,15 @@ use std::os::fd::OwnedFd;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
 
 use pleg::runtime::Rpc;
-use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::support::{FakeRuntime, Pleg, eventually, get, value};
+
+mod ended;
+mod installed;
 
 const PODS: &[(&str, &[&str])] = &[("web", &["app"])];
 
@@ -26,9 +27,9 @@ struct Guard {
 impl Guard {
     fn start(runtime: &FakeRuntime) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let process = guard(folder.path(), runtime, None);
+        let process = start_guard(folder.path(), runtime, None);
         wait_for_guard(folder.path());
-        let agent = agent(folder.path(), runtime);
+        let agent = start_agent(folder.path(), runtime);
         let guard = Self {
             folder,
             process,
@@ -82,7 +83,7 @@ fn end(process: &mut Child) {
     let _ = process.wait();
 }
 
-fn agent(folder: &Path, runtime: &FakeRuntime) -> Child {
+fn start_agent(folder: &Path, runtime: &FakeRuntime) -> Child {
     let config = folder.join("agent.yaml");
     let socket = folder.join("agent.sock").display().to_string();
     fs::write(&config, format!("listen: 127.0.0.1:0\nsocket: {socket}\n")).unwrap();
@@ -98,7 +99,7 @@ fn agent(folder: &Path, runtime: &FakeRuntime) -> Child {
 }
 
 /// Starts a guard; `held` is the socket that its supervisor holds for it.
-fn guard(folder: &Path, runtime: &FakeRuntime, held: Option<&UnixListener>) -> Child {
+fn start_guard(folder: &Path, runtime: &FakeRuntime, held: Option<&UnixListener>) -> Child {
     let program = Path::new(env!("CARGO_BIN_EXE_pleg")).with_file_name("pleg-guard");
     assert!(
         program.exists(),
@@ -256,186 +257,6 @@ fn while_the_runtime_is_unresponsive_a_guard_reports_that_it_cannot_answer() {
     eventually("it is over", || {
         (guard.status()["guard"]["runtimeSilent"] == false).then_some(())
     });
-}
-
-/// Enforces G10.
-#[test]
-fn a_kubelet_does_not_notice_that_the_agent_is_killed_or_started_again() {
-    let runtime = FakeRuntime::with_pods(PODS);
-    let mut guard = Guard::start(&runtime);
-    end(&mut guard.agent);
-    assert_eq!(guard.listed()[0]["name"], "web");
-    // The socket that the killed agent left is replaced.
-    guard.agent = agent(guard.folder.path(), &runtime);
-    guard.wait();
-    assert_eq!(guard.listed()[0]["name"], "web");
-    let log = fs::read_to_string(guard.path("log")).unwrap();
-    assert!(!log.contains("WARN") && !log.contains("ERROR"), "{log}");
-}
-
-/// Enforces O6.
-#[test]
-fn while_the_guard_is_stopped_its_agent_observes_the_runtime_and_reports_it() {
-    let runtime = FakeRuntime::with_pods(PODS);
-    let mut guard = Guard::start(&runtime);
-    end(&mut guard.process);
-    let socket = guard.path("agent.sock");
-    eventually("the agent misses the guard", || {
-        (guard.status()["guard"]["unresponsive"] == true).then_some(())
-    });
-    let page = Pleg::new(&["status", "--agent", &socket]).run().out;
-    assert!(page.contains("does not respond"), "{page}");
-    let metrics = get(&socket, "/metrics").body;
-    assert_eq!(value(&metrics, "pleg_guard_unresponsive"), Some(1.0));
-    runtime.sim.run("new", &["app"]);
-    eventually("the new pod is seen without the guard", || {
-        let pods = get(&socket, "/v1/pods").json();
-        (pods.as_array().unwrap().len() == 2).then_some(())
-    });
-    guard.process = self::guard(guard.folder.path(), &runtime, None);
-    eventually("the guard is there again", || {
-        (guard.status()["guard"]["unresponsive"] == false).then_some(())
-    });
-    assert_eq!(guard.status()["guard"]["mode"], "guard");
-    runtime.sim.run("newer", &["app"]);
-    eventually("the agent observes through it", || {
-        let pods = get(&socket, "/v1/pods").json();
-        (pods.as_array().unwrap().len() == 3).then_some(())
-    });
-}
-
-/// Enforces O6.
-#[test]
-fn a_guard_that_hangs_delays_its_agent_for_two_seconds_at_most() {
-    let runtime = FakeRuntime::with_pods(PODS);
-    let guard = Guard::start(&runtime);
-    let process = Pid::from_raw(guard.process.id().try_into().unwrap()).unwrap();
-    kill_process(process, Signal::STOP).unwrap();
-    eventually("the agent misses the guard", || {
-        (guard.status()["guard"]["unresponsive"] == true).then_some(())
-    });
-    let asked = Instant::now();
-    for _ in 0..20 {
-        assert_eq!(guard.status()["guard"]["unresponsive"], true);
-    }
-    let took = asked.elapsed();
-    assert!(took < Duration::from_secs(5), "{took:?}");
-    runtime.sim.run("new", &["app"]);
-    eventually("the agent observes the runtime itself", || {
-        let pods = get(&guard.path("agent.sock"), "/v1/pods").json();
-        (pods.as_array().unwrap().len() == 2).then_some(())
-    });
-    kill_process(process, Signal::CONT).unwrap();
-    eventually("the guard is there again", || {
-        (guard.status()["guard"]["unresponsive"] == false).then_some(())
-    });
-}
-
-#[test]
-fn without_the_guards_program_the_error_names_it() {
-    let folder = tempfile::tempdir().unwrap();
-    let alone = folder.path().join("pleg");
-    fs::copy(env!("CARGO_BIN_EXE_pleg"), &alone).unwrap();
-    let mut command = Command::new(alone);
-    let command = command
-        .args(["guard", "-r", "/run/none.sock"])
-        .env("PATH", "");
-    let ended = command.output().unwrap();
-    assert_eq!(ended.status.code(), Some(2));
-    let said = String::from_utf8_lossy(&ended.stderr);
-    assert!(said.contains("pleg-guard is neither beside"), "{said}");
-}
-
-#[test]
-fn behind_a_guard_an_agent_observes_a_restart_of_the_runtime_as_without_one() {
-    let mut runtime = FakeRuntime::with_pods(PODS);
-    let guard = Guard::start(&runtime);
-    let until = |what: &str, wanted: &dyn Fn(&Value) -> bool| {
-        eventually(what, || {
-            let status = guard.status();
-            wanted(&status["health"]).then_some(status)
-        })
-    };
-    runtime.go_away();
-    let status = until("it is gone", &|health| {
-        health["reason"] == "RuntimeUnreachable"
-    });
-    let said = status["health"]["message"].as_str().unwrap();
-    assert!(
-        said.contains("no such file or directory") || said.contains("connection refused"),
-        "{said}"
-    );
-    runtime.come_back();
-    until("it is back", &|health| health["state"] == "Healthy");
-}
-
-/// Enforces G9.
-#[test]
-fn a_socket_that_a_supervisor_holds_outlives_the_guard() {
-    let runtime = FakeRuntime::with_pods(PODS);
-    let folder = tempfile::tempdir().unwrap();
-    let held = UnixListener::bind(folder.path().join("cri.sock")).unwrap();
-    let mut guard = Guard {
-        process: self::guard(folder.path(), &runtime, Some(&held)),
-        agent: agent(folder.path(), &runtime),
-        folder,
-    };
-    guard.wait();
-    assert_eq!(guard.listed()[0]["name"], "web");
-
-    end(&mut guard.process);
-    let next = std::thread::scope(|scope| {
-        // No process accepts: the connection waits, and is not refused.
-        let waiting = scope.spawn(|| guard.listed());
-        std::thread::sleep(Duration::from_millis(200));
-        let next = self::guard(guard.folder.path(), &runtime, Some(&held));
-        assert_eq!(waiting.join().unwrap()[0]["name"], "web");
-        next
-    });
-    guard.process = next;
-}
-
-/// Enforces G16.
-#[test]
-fn install_and_uninstall_leave_nothing() {
-    let runtime = FakeRuntime::with_pods(PODS);
-    let units = tempfile::tempdir().unwrap();
-    let directory = units.path().to_str().unwrap();
-    let endpoint = runtime.endpoint();
-    let options = ["--unit-directory", directory, "--listen", "/run/x/cri.sock"];
-    let install = [&["guard", "install", "-r", &endpoint], &options[..]].concat();
-    let tried = [&install[..], &["--dry-run"]].concat();
-    let would = Pleg::new(&tried).run().assert_code(0).out;
-    assert!(would.contains("ListenStream=/run/x/cri.sock\n"), "{would}");
-    assert_eq!(fs::read_dir(units.path()).unwrap().count(), 0, "it is dry");
-    let said = Pleg::new(&install).run().assert_code(0).out;
-    let setting = "containerRuntimeEndpoint: unix:///run/x/cri.sock\n";
-    assert!(said.contains(setting), "{said}");
-    let service = fs::read_to_string(units.path().join("pleg-guard.service")).unwrap();
-    let program = format!("/pleg-guard --runtime-endpoint {endpoint} ");
-    assert!(service.contains(&program), "{service}");
-    assert!(would.contains(&service), "{would}");
-    let socket = fs::read_to_string(units.path().join("pleg-guard.socket")).unwrap();
-    assert!(socket.contains("ListenStream=/run/x/cri.sock\n"));
-
-    let uninstall = ["guard", "uninstall", "--unit-directory", directory];
-    let tried = [&uninstall[..], &["--dry-run"]].concat();
-    let would = Pleg::new(&tried).run().assert_code(0).out;
-    assert!(would.contains("Would remove "), "{would}");
-    assert_eq!(fs::read_dir(units.path()).unwrap().count(), 2);
-    let said = Pleg::new(&uninstall).run().assert_code(0).out;
-    assert!(said.contains(&endpoint), "{said}");
-    assert_eq!(fs::read_dir(units.path()).unwrap().count(), 0);
-    Pleg::new(&uninstall).run().assert_code(2);
-
-    let nowhere = ["guard", "install", "-r", "/run/none.sock"];
-    let nowhere = [&nowhere[..], &["--unit-directory", directory]].concat();
-    let said = Pleg::new(&nowhere).run().assert_code(2).err;
-    assert!(
-        said.contains("no container runtime at /run/none.sock"),
-        "{said}"
-    );
-    assert_eq!(fs::read_dir(units.path()).unwrap().count(), 0);
 }
 
 /// Enforces D2.

@@ -4,5 +4,6 @@ mod admission;
 mod chart;
 mod files;
 mod manifests;
+mod pods;
 mod policy;
 mod samples;

@@ -107,7 +107,7 @@ async fn the_condition_is_written_after_any_failures_of_the_server() {
 #[tokio::test]
 async fn the_watches_of_a_fleet_do_not_end_together() {
     let double = Double::start().await;
-    let tellers: Vec<_> = (0..8).map(|_| reporter(config(&double))).collect();
+    let reporters: Vec<_> = (0..8).map(|_| reporter(config(&double))).collect();
     let timeouts = || {
         let requests = double.requests().into_iter();
         let requests = requests.filter_map(|it| {
@@ -116,7 +116,7 @@ async fn the_watches_of_a_fleet_do_not_end_together() {
         });
         requests.collect::<Vec<_>>()
     };
-    until("they watch", || timeouts().len() >= tellers.len()).await;
+    until("they watch", || timeouts().len() >= reporters.len()).await;
     let timeouts = timeouts();
     assert!(timeouts.iter().all(|it| (1800..=3600).contains(it)));
     let distinct: std::collections::BTreeSet<_> = timeouts.iter().collect();

@@ -82,6 +82,12 @@ impl<'a> Shim<'a> {
         })
     }
 
+    /// Which of its processes are stopped: the shim itself, and the runc processes below it.
+    pub fn stopped(&self) -> impl Iterator<Item = &'a Process> {
+        let all = std::iter::once(self.process).chain(self.runc.iter().copied());
+        all.filter(|process| process.is_stopped())
+    }
+
     /// A process of runc below it that is stopped.
     pub fn stopped_runc(&self) -> Option<&'a Process> {
         self.runc.iter().copied().find(|runc| runc.is_stopped())

@@ -88,7 +88,7 @@ fn missing(facts: &NodeFacts, cause: Cause, tables: Option<Tables>) -> [Option<S
     match tables {
         // The kernel's log and the waiting threads only add to what the tables show.
         Some(tables) => [tables.lack, None, None],
-        None if Rules::active().asks_the_kernel(cause) => [
+        None if Rules::active().reads_the_kernel(cause) => [
             lack_of_processes(host),
             lack(&host.kernel_log),
             unseen(facts),

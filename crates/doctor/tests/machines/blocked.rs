@@ -7,7 +7,8 @@ use doctor::diagnosis::diagnose;
 use doctor::facts::NodeFacts;
 use doctor::facts::host::Process;
 
-use crate::built::{Machine, Task};
+use crate::built::Machine;
+use crate::task::Task;
 
 /// The limit for a step of a real collection.
 const STEP: Duration = Duration::from_secs(5);

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::os::unix::fs::{PermissionsExt, symlink};
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
@@ -21,115 +21,8 @@ use pleg::model::wall_time::WallTime;
 use pleg::runtime::Conditions;
 use tempfile::TempDir;
 
-/// For how many seconds the machine has been up.
-pub const UPTIME: u64 = 1_000_000;
-/// The container that runs here, and its pod.
-pub const ID: &str = "4f1c0a5b4f1c0a5b4f1c0a5b4f1c0a5b4f1c0a5b4f1c0a5b4f1c0a5b4f1c0a5b";
-pub const POD: &str = "/kubepods/burstable/pod0e2f4a9c-1111-2222-3333-444455556666";
-
-/// A task as `/proc` shows it.
-#[derive(Clone)]
-pub struct Task {
-    pub pid: u32,
-    pub ppid: u32,
-    pub comm: &'static str,
-    pub state: char,
-    pub wchan: &'static str,
-    pub stack: &'static [&'static str],
-    pub age: u64,
-    pub cgroup: String,
-    pub fds: Vec<&'static str>,
-    pub fd_limit: u64,
-    /// Ticks of processor time.
-    pub ticks: u64,
-    /// Nanoseconds on the run queue.
-    pub delay: u64,
-    /// The number of its context switches.
-    pub switches: u64,
-}
-
-impl Task {
-    pub fn new(pid: u32, ppid: u32, comm: &'static str) -> Self {
-        Self {
-            pid,
-            ppid,
-            comm,
-            state: 'S',
-            wchan: "ep_poll",
-            stack: &[],
-            age: 5000,
-            cgroup: "/system.slice/containerd.service".to_owned(),
-            fds: vec!["socket:[1]", "pipe:[2]"],
-            fd_limit: 1024,
-            ticks: 100,
-            delay: 1_000_000,
-            switches: 10,
-        }
-    }
-
-    /// The task in uninterruptible sleep, in this function of the kernel.
-    pub fn blocked_in(mut self, wchan: &'static str) -> Self {
-        self.state = 'D';
-        self.wchan = wchan;
-        self
-    }
-
-    pub fn aged(mut self, seconds: u64) -> Self {
-        self.age = seconds;
-        self
-    }
-
-    pub fn in_container(mut self) -> Self {
-        self.cgroup = format!("{POD}/{ID}");
-        self
-    }
-
-    fn write(&self, proc: &Path) {
-        let folder = proc.join(self.pid.to_string());
-        let task = folder.join("task").join(self.pid.to_string());
-        let start = UPTIME.saturating_sub(self.age) * 100;
-        let stat = format!(
-            "{} ({}) {} {} 1 1 0 -1 4194560 1 2 3 4 {} 0 0 0 20 0 1 0 {start} 0 0\n",
-            self.pid, self.comm, self.state, self.ppid, self.ticks
-        );
-        let status = format!(
-            "Name:\t{}\nUid:\t0\t0\t0\t0\nvoluntary_ctxt_switches:\t{}\nnonvoluntary_ctxt_switches:\t0\n",
-            self.comm, self.switches
-        );
-        for folder in [&folder, &task] {
-            write(&folder.join("stat"), &stat);
-            write(&folder.join("status"), &status);
-            write(&folder.join("comm"), &format!("{}\n", self.comm));
-            write(&folder.join("wchan"), self.wchan);
-            write(&folder.join("schedstat"), &format!("1 {} 1\n", self.delay));
-        }
-        let stack: String = self
-            .stack
-            .iter()
-            .map(|function| format!("[<0>] {function}+0x1/0x2\n"))
-            .collect();
-        write(&task.join("stack"), &stack);
-        let cgroup = format!(
-            "9:freezer:{0}\n8:pids:{0}\n4:memory:{0}\n2:cpu,cpuacct:{0}\n0::{0}\n",
-            self.cgroup
-        );
-        write(&folder.join("cgroup"), &cgroup);
-        let limits = format!(
-            "Max open files            {}      4096       files\n",
-            self.fd_limit
-        );
-        write(&folder.join("limits"), &limits);
-        fs::create_dir_all(folder.join("fd")).expect("a folder");
-        for (number, target) in self.fds.iter().enumerate() {
-            let _ = symlink(target, folder.join("fd").join(number.to_string()));
-        }
-    }
-}
-
-fn write(path: &Path, text: &str) {
-    fs::create_dir_all(path.parent().expect("a parent")).expect("a folder");
-    fs::write(path, text).expect("to write");
-}
+use crate::files::{HEALTHY, write};
+use crate::task::{Task, UPTIME};
 
 /// The kubelet's unit, which systemd has restarted this many times.
 pub fn kubelet(restarts: u32) -> Service {
@@ -374,73 +267,3 @@ pub fn advises(finding: &Finding, text: &str) {
     let first = &finding.advice[0];
     assert!(first.contains(text), "{text:?} is not in {first:?}");
 }
-
-const HEALTHY: &[(&str, &str)] = &[
-    ("proc/uptime", "1000000.00 1.0\n"),
-    ("proc/loadavg", "0.55 0.40 0.20 2/400 9999\n"),
-    ("proc/stat", "cpu  1000 0 1000 8000 0 0 0 0 0 0\n"),
-    (
-        "proc/meminfo",
-        "MemTotal: 8000000 kB\nMemAvailable: 4000000 kB\nDirty: 10 kB\n",
-    ),
-    (
-        "proc/vmstat",
-        "workingset_refault_file 100\npgmajfault 100\n",
-    ),
-    (
-        "proc/diskstats",
-        "   8       0 sda 1000 0 0 1000 1000 0 0 1000 0 1000 2000\n",
-    ),
-    (
-        "proc/pressure/io",
-        "some avg10=2.00 avg60=2.00 avg300=1.00 total=1\nfull avg10=1.00 avg60=1.00 avg300=1.00 total=1\n",
-    ),
-    (
-        "proc/pressure/memory",
-        "some avg10=0.00 avg60=0.00 avg300=0.00 total=1\nfull avg10=0.00 avg60=0.00 avg300=0.00 total=1\n",
-    ),
-    (
-        "proc/pressure/cpu",
-        "some avg10=20.00 avg60=20.00 avg300=20.00 total=1\n",
-    ),
-    (
-        "proc/1/mountinfo",
-        "22 1 8:0 / / rw - ext4 /dev/sda rw\n23 22 0:22 / /run rw - tmpfs tmpfs rw\n\
-         24 22 0:60 / /var/lib/kubelet/pods/p/volumes/data rw - nfs4 filer:/export rw\n\
-         25 22 0:61 / /mnt/s3 rw - fuse.s3fs s3fs rw\n\
-         26 22 0:30 / /sys/fs/fuse/connections rw - fusectl none rw\n",
-    ),
-    (
-        "proc/cgroups",
-        "#subsys_name hierarchy num_cgroups enabled\nmemory 4 5 1\n",
-    ),
-    ("proc/sys/kernel/osrelease", "6.1.0-31-amd64\n"),
-    ("proc/sys/kernel/pid_max", "32768\n"),
-    ("proc/sys/kernel/threads-max", "60000\n"),
-    ("proc/sys/fs/file-nr", "3000 0 900000\n"),
-    ("proc/sys/fs/inotify/max_user_instances", "128\n"),
-    ("proc/sys/fs/pipe-user-pages-soft", "16384\n"),
-    ("sys/fs/cgroup/freezer/kubepods/freezer.state", "THAWED\n"),
-    ("sys/fs/cgroup/pids/system.slice/pids.current", "50\n"),
-    ("sys/fs/cgroup/pids/system.slice/pids.max", "max\n"),
-    ("sys/fs/cgroup/memory/kubepods/memory.stat", ""),
-    (
-        "sys/fs/cgroup/cpu,cpuacct/system.slice/containerd.service/cpu.stat",
-        "nr_periods 0\nnr_throttled 0\nthrottled_time 0\n",
-    ),
-    (
-        "etc/os-release",
-        "PRETTY_NAME=\"Debian GNU/Linux 12 (bookworm)\"\n",
-    ),
-    (
-        "etc/cni/net.d/10-pods.conflist",
-        "{\"name\":\"pods\",\"plugins\":[{\"type\":\"ptp\"},{\"type\":\"portmap\"}]}",
-    ),
-    (
-        "var/lib/dpkg/status",
-        "Package: systemd\nStatus: install ok installed\nVersion: 252.39-1~deb12u1\n\n\
-         Package: zsh\nStatus: install ok installed\nVersion: 5.9\n",
-    ),
-    ("dev/kmsg", "6,1,999990000000,-;eth0: link becomes ready\n"),
-    ("usr/sbin/runc", "\u{7f}ELF -X main.version=1.1.12 -s"),
-];

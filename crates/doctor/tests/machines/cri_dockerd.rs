@@ -5,11 +5,12 @@ use causes::Cause;
 use cri::Rpc;
 use doctor::facts::probes::{End, ProbeFacts};
 
-use crate::built::{Machine, Task, advises, shows};
+use crate::built::{Machine, advises, shows};
 use crate::others::{
     DB, Pod, RUNTIME, WEB, failing, hung, is_healthy_and_its_shims_were_seen, node, only, said,
     stopped, task, unresponsive,
 };
+use crate::task::Task;
 
 const DOCKERD: u32 = 510;
 const CONTAINERD: u32 = 520;

@@ -6,11 +6,12 @@ use causes::finding::Confidence;
 use cri::Rpc;
 use doctor::facts::probes::{End, ProbeFacts};
 
-use crate::built::{Machine, Task, advises, shows};
+use crate::built::{Machine, advises, shows};
 use crate::others::{
     DB, Pod, RUNTIME, WEB, dead, hung, is_healthy_and_its_shims_were_seen, node, only, stopped,
     task, unresponsive,
 };
+use crate::task::Task;
 
 /// The conmon of the container of `web`. `APP` is the process of that container.
 const CONMON: u32 = 710;

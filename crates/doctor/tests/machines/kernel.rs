@@ -3,7 +3,8 @@
 use causes::Cause;
 use causes::finding::Confidence;
 
-use crate::built::{Machine, Task, advises, shows};
+use crate::built::{Machine, advises, shows};
+use crate::task::Task;
 
 const RELEASE: &str = "proc/sys/kernel/osrelease";
 

@@ -3,7 +3,8 @@
 use causes::Cause;
 use causes::finding::{Confidence, Finding};
 
-use crate::built::{Machine, POD, Task, advises, shows};
+use crate::built::{Machine, advises, shows};
+use crate::task::{POD, Task};
 
 #[test]
 fn a_daemon_at_its_limit_of_descriptors_is_named_with_both_numbers() {

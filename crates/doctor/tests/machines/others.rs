@@ -8,7 +8,8 @@ use doctor::facts::Fact;
 use doctor::facts::probes::{Cost, End, Failures, Probe, ProbeFacts};
 use pleg::runtime::{CallError, RuntimeVersion};
 
-use crate::built::{Machine, Task, answered};
+use crate::built::{Machine, answered};
+use crate::task::Task;
 
 /// The process behind the socket.
 pub const RUNTIME: u32 = 500;

@@ -7,7 +7,8 @@ use causes::finding::Confidence;
 use doctor::facts::host::{Ping, VersionFacts};
 use doctor::facts::{Fact, Missing, NodeFacts};
 
-use crate::built::{Machine, Task};
+use crate::built::Machine;
+use crate::task::Task;
 
 /// A machine whose rpm is this script.
 fn rpm(script: &str) -> Machine {

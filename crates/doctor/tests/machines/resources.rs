@@ -3,7 +3,8 @@
 use causes::Cause;
 use causes::finding::Confidence;
 
-use crate::built::{Machine, Task, advises, shows};
+use crate::built::{Machine, advises, shows};
+use crate::task::Task;
 
 #[test]
 fn a_kubelet_that_waits_for_a_cpu_is_named_with_its_delay() {

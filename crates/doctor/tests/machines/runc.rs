@@ -3,7 +3,8 @@
 use causes::Cause;
 use causes::finding::Confidence;
 
-use crate::built::{ID, Machine, POD, Task, advises, shows};
+use crate::built::{Machine, advises, shows};
+use crate::task::{ID, POD, Task};
 
 fn version(version: &str) -> Machine {
     let program = format!("\u{7f}ELF -X main.version={version} -s");

@@ -6,7 +6,8 @@ use doctor::diagnosis::diagnose;
 use doctor::facts::Fact;
 use doctor::facts::host::Filesystem;
 
-use crate::built::{Machine, Task, advises, shows};
+use crate::built::{Machine, advises, shows};
+use crate::task::Task;
 
 #[test]
 fn a_shim_that_waits_for_a_dead_server_is_named_with_the_server() {

@@ -6,7 +6,8 @@ use doctor::diagnosis::diagnose;
 use doctor::facts::Fact;
 use doctor::facts::host::{Ping, Reach, Serial};
 
-use crate::built::{Machine, Task, advises, kubelet, shows};
+use crate::built::{Machine, advises, kubelet, shows};
+use crate::task::{Task, UPTIME};
 
 fn rhel(package: &str) -> Machine {
     let status = format!("Package: systemd\nStatus: install ok installed\nVersion: {package}\n");
@@ -113,7 +114,7 @@ fn after_the_last_serial_number_only_the_private_socket_answers() {
 
 fn busy(machine: Machine) -> Machine {
     let mounts = "22 1 8:0 / / rw - ext4 /dev/sda rw\n".repeat(1500);
-    let mut systemd = Task::new(1, 0, "systemd").aged(crate::built::UPTIME);
+    let mut systemd = Task::new(1, 0, "systemd").aged(UPTIME);
     systemd.ticks += 95;
     machine
         .file("proc/1/mountinfo", &mounts)

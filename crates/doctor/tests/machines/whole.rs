@@ -8,7 +8,8 @@ use doctor::diagnosis::{NodeVerdict, diagnose};
 use doctor::facts::{Fact, NodeFacts};
 use serde_json::Value;
 
-use crate::built::{Machine, Task, advises};
+use crate::built::{Machine, advises};
+use crate::task::Task;
 
 #[test]
 fn a_healthy_machine_has_no_finding_and_nothing_is_left_unchecked() {

@@ -1,5 +1,4 @@
-//! Whether lists of one kind are answered from the rows, and when the fault began because of which they
-//! are.
+//! Whether lists of one kind are answered from the rows, and when the fault that causes this began.
 //!
 //! ```text
 //!   Passing --a list is overdue--> Guarding --a complete list is answered in time--> Passing

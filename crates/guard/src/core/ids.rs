@@ -29,7 +29,7 @@ use crate::wire::Kind;
 /// How often the ids are read from the host.
 const HOST_INTERVAL: Duration = Duration::from_secs(1);
 
-/// How long after they were read the host's ids count as complete.
+/// How long the host's ids count as complete after they were read.
 const HOST_IDS_VALID_FOR: Duration = Duration::from_secs(2);
 
 /// An unresolved id is requested again after `RETRY_AFTER`, or after `RETRY_AFTER_PER_ID` times the number

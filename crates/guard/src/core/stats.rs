@@ -100,7 +100,7 @@ struct Collecting {
     answers: BTreeMap<Id, Bytes>,
     /// Whether the runtime has answered for at least one id.
     is_any_answered: bool,
-    /// Whether the call for an id failed for which there is no earlier value.
+    /// Whether the call failed for an id that has no earlier value.
     has_failed: bool,
 }
 
@@ -136,8 +136,7 @@ impl Stats {
         (usual * OVERDUE_FACTOR).clamp(MIN_OVERDUE, MAX_OVERDUE)
     }
 
-    /// Whether a list is still outstanding whose caller does not wait any more, because the list was
-    /// overdue.
+    /// Whether an overdue list is still outstanding although its caller does not wait any more.
     pub(super) fn are_overdue(&self) -> bool {
         let mut lists = self.lists.keys();
         lists.any(|list| self.waiting.iter().all(|it| it.list != Some(*list)))

@@ -6,7 +6,7 @@ use cri::{Rpc, v1};
 use fastrand::Rng;
 use prost::Message;
 
-use crate::node::{KUBELET_TIMEOUT, Node, container_id, create_container, sandbox_id};
+use crate::node::{KUBELET_TIMEOUT, Node, container_id, create_container, locked, sandbox_id};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -149,9 +149,7 @@ fn with_slow_statuses_and_a_stuck_container_each_list_has_each_container_once() 
     let mut node = Node::without_limit(20, 40);
     let mut rng = Rng::with_seed(7);
     node.takes = Box::new(move |_| Duration::from_millis(rng.u64(0..3000)));
-    node.hangs = |rpc, id| {
-        rpc == Rpc::ListContainers || rpc == Rpc::ContainerStatus && id == container_id(7)
-    };
+    node.hangs = locked;
     let mut answered = 0;
     for _ in 0..40 {
         if let Some(list) = node.call(Rpc::ListContainers, "").0 {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use cri::{Rpc, v1};
 use prost::Message;
 
-use crate::node::{MADE, Node, container_id, create_container, sandbox_id};
+use crate::node::{MADE, Node, container_id, create_container, request_for, sandbox_id};
 
 const CONTAINERS: usize = 40;
 const SECOND: Duration = Duration::from_secs(1);
@@ -43,11 +43,7 @@ fn shows_it(node: &mut Node) -> bool {
 }
 
 fn one() -> Vec<u8> {
-    v1::ContainerStatusRequest {
-        container_id: container_id(7),
-        verbose: false,
-    }
-    .encode_to_vec()
+    request_for(&container_id(7))
 }
 
 /// Enforces G4.

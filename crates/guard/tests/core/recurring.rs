@@ -6,22 +6,9 @@ use cri::{Rpc, v1};
 use guard::core::Phase;
 use prost::Message;
 
-use crate::node::{KUBELET_TIMEOUT, Node, container_id, sandbox_id};
+use crate::node::{KUBELET_TIMEOUT, Node, container_id, list_running, locked, sandbox_id};
 
 const SECOND: Duration = Duration::from_secs(1);
-
-/// A request for the running containers.
-fn running() -> Vec<u8> {
-    let state = v1::ContainerStateValue { state: 1 };
-    let filter = v1::ContainerFilter {
-        state: Some(state),
-        ..Default::default()
-    };
-    v1::ListContainersRequest {
-        filter: Some(filter),
-    }
-    .encode_to_vec()
-}
 
 /// Checks that the fault ends although the calls that hang are never answered: all later calls are
 /// answered at once.
@@ -115,9 +102,7 @@ fn a_lock_after_the_hang_of_a_whole_kind_is_guarded_soon() {
                 .expect("it is passed on");
             node.pass(SECOND);
         }
-        node.hangs = |rpc, id| {
-            rpc == Rpc::ListContainers || rpc == Rpc::ContainerStatus && id == container_id(7)
-        };
+        node.hangs = locked;
         let (list, took) = node.call(Rpc::ListContainers, "");
         assert!(list.is_some());
         late.push(took);
@@ -136,17 +121,13 @@ fn locks_that_delay_only_the_agents_lists_do_not_raise_the_limit() {
     let mut node = Node::without_limit(20, 40);
     // There is no kubelet yet: the agent relists during locks of 45 s.
     for _ in 0..4 {
-        node.hangs = |rpc, id| {
-            rpc == Rpc::ListContainers || rpc == Rpc::ContainerStatus && id == container_id(7)
-        };
+        node.hangs = locked;
         node.start_ours(Rpc::ListContainers, "");
         node.pass(SECOND * 45);
         node.lift();
         node.pass(SECOND * 5);
     }
-    node.hangs = |rpc, id| {
-        rpc == Rpc::ListContainers || rpc == Rpc::ContainerStatus && id == container_id(7)
-    };
+    node.hangs = locked;
     let (list, took) = node.call(Rpc::ListContainers, "");
     assert!(list.is_some() && took < SECOND * 5, "{took:?}");
 }
@@ -163,9 +144,6 @@ fn locks_during_which_only_another_pod_was_listed_do_not_raise_the_limit() {
             filter: Some(filter),
         }
         .encode_to_vec()
-    };
-    let locked = |rpc: Rpc, id: &str| {
-        rpc == Rpc::ListContainers || rpc == Rpc::ContainerStatus && id == container_id(7)
     };
     for _ in 0..4 {
         node.hangs = locked;
@@ -187,9 +165,7 @@ fn recurring_locks_of_many_lengths_are_each_guarded_soon() {
         let mut node = Node::without_limit(20, 40);
         let mut late = Vec::new();
         for _ in 0..12 {
-            node.hangs = |rpc, id| {
-                rpc == Rpc::ListContainers || rpc == Rpc::ContainerStatus && id == container_id(7)
-            };
+            node.hangs = locked;
             node.start_ours(Rpc::ListContainers, "");
             let end = node.now() + SECOND * held;
             let requested = node.now();
@@ -273,7 +249,7 @@ fn a_waiting_guard_wakes_up_at_a_bounded_rate() {
 fn a_filtered_list_that_hangs_causes_a_bounded_rate_of_complete_lists() {
     let mut node = Node::without_limit(20, 40);
     node.hangs = |rpc, _| rpc == Rpc::ListContainers;
-    let filter = running();
+    let filter = list_running();
     node.start_ours(Rpc::ListContainers, filter);
     node.pass(SECOND / 10);
     node.hangs = |_, _| false;
@@ -291,7 +267,7 @@ fn a_filtered_list_that_hangs_causes_a_bounded_rate_of_complete_lists() {
 fn a_filtered_list_that_cannot_be_answered_causes_a_bounded_rate_of_complete_lists() {
     let mut node = Node::without_limit(20, 40);
     node.hangs = |rpc, id| rpc == Rpc::ListContainers || id == "unresolved";
-    let filter = running();
+    let filter = list_running();
     let list = node.start_for(KUBELET_TIMEOUT, Rpc::ListContainers, filter);
     node.send_event("unresolved");
     node.pass(SECOND / 10);
@@ -311,9 +287,7 @@ fn a_filtered_list_that_cannot_be_answered_causes_a_bounded_rate_of_complete_lis
 #[test]
 fn the_agents_lists_are_answered_by_the_runtime_only() {
     let mut node = Node::without_limit(20, 40);
-    node.hangs = |rpc, id| {
-        rpc == Rpc::ListContainers || rpc == Rpc::ContainerStatus && id == container_id(7)
-    };
+    node.hangs = locked;
     let ours = node.start_ours(Rpc::ListContainers, "");
     for _ in 0..30 {
         node.call(Rpc::ListContainers, "").0.expect("answered");

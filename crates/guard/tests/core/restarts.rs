@@ -1,11 +1,11 @@
-//! A guard that replaces an earlier one during a fault.
+//! The saved state of a guard, and a guard that replaces an earlier one during a fault.
 
 use std::time::Duration;
 
 use cri::Rpc;
 use guard::core::{Phase, Settings};
 
-use crate::node::{LIMIT, Node, container_id};
+use crate::node::{LIMIT, Node, locked};
 
 const SECOND: Duration = Duration::from_secs(1);
 
@@ -14,10 +14,7 @@ fn guarding() -> Node {
     let mut node = Node::new(20, 40);
     // Nothing was made while no guard ran: the host has all ids.
     node.leftovers = Some(Vec::new());
-    node.hangs = |rpc, id| match rpc {
-        Rpc::ListContainers => true,
-        rpc => rpc == Rpc::ContainerStatus && id == container_id(7),
-    };
+    node.hangs = locked;
     assert!(node.call(Rpc::ListContainers, "").0.is_some());
     node
 }
@@ -52,4 +49,24 @@ fn after_a_fault_that_ended_while_no_guard_ran_lists_pass_at_once() {
     assert!(node.call(Rpc::ListContainers, "").0.is_some());
     node.pass(SECOND);
     assert_eq!(node.phase(), Phase::Passing);
+}
+
+#[test]
+fn saved_state_with_one_flipped_bit_is_not_restored() {
+    let mut node = Node::new(3, 3);
+    for rpc in [Rpc::ListContainers, Rpc::ListPodSandbox] {
+        assert!(node.call(rpc, "").0.is_some());
+    }
+    assert_eq!(node.restored_after_damage(), 0);
+}
+
+#[test]
+fn state_that_could_not_be_saved_is_saved_later() {
+    let mut node = Node::new(20, 40);
+    for rpc in [Rpc::ListContainers, Rpc::ListPodSandbox] {
+        assert!(node.call(rpc, "").0.is_some());
+    }
+    assert!(node.has_to_save(false));
+    assert!(node.has_to_save(true));
+    assert!(!node.has_to_save(true), "it is saved");
 }

@@ -3,13 +3,12 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use cri::{Rpc, v1};
+use cri::Rpc;
 use fastrand::Rng;
 use guard::core::{CallId, Mode, Phase};
-use prost::Message;
 use tokio::time::Instant;
 
-use crate::node::{KUBELET_TIMEOUT, Node, container_id};
+use crate::node::{KUBELET_TIMEOUT, Node, container_id, list_running, request_for};
 
 const SECOND: Duration = Duration::from_secs(1);
 const CONTAINERS: usize = 30;
@@ -54,23 +53,11 @@ fn all(rpc: Rpc) -> (Rpc, Bytes) {
 }
 
 fn running() -> (Rpc, Bytes) {
-    let state = v1::ContainerStateValue { state: 1 };
-    let filter = v1::ContainerFilter {
-        state: Some(state),
-        ..Default::default()
-    };
-    let request = v1::ListContainersRequest {
-        filter: Some(filter),
-    };
-    (Rpc::ListContainers, request.encode_to_vec().into())
+    (Rpc::ListContainers, list_running().into())
 }
 
 fn status() -> (Rpc, Bytes) {
-    let request = v1::ContainerStatusRequest {
-        container_id: container_id(3),
-        verbose: false,
-    };
-    (Rpc::ContainerStatus, request.encode_to_vec().into())
+    (Rpc::ContainerStatus, request_for(&container_id(3)).into())
 }
 
 impl Loop {

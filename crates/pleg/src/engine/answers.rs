@@ -2,12 +2,12 @@
 
 use tokio::time::Instant;
 
-use super::call::{Answer, Answered, Call, Key, Purpose, Request};
+use super::call::{Answer, Answered, Call, Purpose, Request};
 use super::limits::OVERDUE_AT_LATEST;
 use super::state::Engine;
 use super::sweeper::Outcome;
 use crate::model::event::Source;
-use crate::model::id::{Id, PodRef, PodUid};
+use crate::model::id::{Id, PodRef};
 use crate::model::listed::{ContainerState, Row};
 use crate::model::status::{ContainerStatus, Status};
 use crate::model::wall_time::Moment;
@@ -24,7 +24,6 @@ impl Engine {
             answer,
         } = answered;
         let key = call.request.key();
-        let incomplete_pod = self.pod_missing_from_lists(&key);
         let was_stuck = self.ledger.is_stuck(&key);
         let about = match answer.error() {
             Some(CallError::Unavailable(why)) => {
@@ -63,24 +62,6 @@ impl Engine {
             self.record_cost(key.0, begun, &answer, now.instant);
         }
         self.take_in(call, about, begun, answer, now);
-        // The answer may show a part of the pod that no list has shown.
-        if let Some(uid) = incomplete_pod {
-            self.records.retry(&uid);
-            self.take_step(&uid, now);
-        }
-    }
-
-    /// The pod of a stuck status call, if only the host's ids show the pod: no list has shown the
-    /// id of this call, so the facts about the pod are incomplete.
-    fn pod_missing_from_lists(&self, key: &Key) -> Option<PodUid> {
-        if !self.ledger.is_stuck(key) {
-            return None;
-        }
-        let mut stuck = self
-            .sent_and_stuck()
-            .filter(|call| call.about.pod.is_none());
-        let call = stuck.find(|call| (call.about.call, &call.about.id) == (key.0, &key.1))?;
-        self.with_owner_from_host(call).about.pod.map(|pod| pod.uid)
     }
 
     fn record_cost(&mut self, call: Rpc, begun: Instant, answer: &Answer, now: Instant) {
@@ -96,7 +77,7 @@ impl Engine {
             .add(call, begun, answer.error(), has_waited_for_another, now);
     }
 
-    /// Does not send a call. It fails with [`CallError::Withheld`].
+    /// Fails a call with [`CallError::Withheld`] instead of sending it.
     pub(super) fn withhold(&mut self, call: Call, about: About, now: Moment) {
         let answer = call.request.failed_with(CallError::Withheld);
         self.take_in(call, Some(about), now.instant, answer, now);
@@ -177,7 +158,7 @@ impl Engine {
                 }
             }
             Purpose::Birth => self.on_followed(request, answer, now),
-            // Statuses are requested for no other purpose, or are taken in elsewhere.
+            // These calls do not request a status, or their statuses are taken in elsewhere.
             Purpose::Usual | Purpose::Death | Purpose::Witness => {}
         }
     }
@@ -200,8 +181,8 @@ impl Engine {
         }
     }
 
-    /// The status, or an error if the id is listed in the pod that was `requested` and its labels
-    /// name another pod. Then it is unknown which pod the id belongs to.
+    /// The status, or an error if its id is listed in the `requested` pod but its labels name another
+    /// pod. Then it is unknown which pod the id belongs to.
     fn unless_of_another_pod<S: Status>(
         &self,
         requested: &PodRef,
@@ -232,10 +213,7 @@ impl Engine {
             Ok(status) => Some(status.state == ContainerState::Running),
             // The container is still listed. A missing status does not prove its exit or its
             // removal: lists and events do.
-            Err(CallError::NotFound(_)) => {
-                self.hurry(now);
-                Some(true)
-            }
+            Err(CallError::NotFound(_)) => Some(true),
             Err(_) => None,
         };
         let Some(pod) = self

@@ -7,9 +7,9 @@
 //!                         \--> known from another source, or after 5 s: dropped
 //! ```
 //!
-//! The directory of a container appears about 100 ms before its process starts. Its name is the id
-//! and nothing more, so only a status shows what the id is. The hint causes an inspection, which is
-//! the fact.
+//! The directory of a container appears about 100 ms before its process starts. Its name is only
+//! the id, so a status call must show what the id belongs to. The hint causes an inspection, and only
+//! that changes the state of the pod.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -18,7 +18,7 @@ use base::ledger::Ledger;
 use tokio::time::Instant;
 
 use super::call::{Call, Purpose, Request};
-use super::limits::{BIRTH_PAUSE, FIRST_RETRY_PAUSE, MAX_UNKNOWN_IDS, PARALLEL_CALLS};
+use super::limits::{BIRTH_PAUSE, FIRST_RETRY_PAUSE, MAX_UNKNOWN_IDS};
 use crate::kernel::UnwatchedBirths;
 use crate::model::id::Id;
 use crate::out::status_report::BirthsStatus;
@@ -30,6 +30,16 @@ use crate::runtime::{About, CallError};
 pub(crate) enum Change {
     Appeared,
     Disappeared,
+}
+
+impl Change {
+    /// Whether this state of the container or sandbox shows the change.
+    pub(crate) fn is_shown_by(self, state: State) -> bool {
+        match self {
+            Self::Appeared => matches!(state, State::Running | State::Exited),
+            Self::Disappeared => state != State::Running,
+        }
+    }
 }
 
 /// Whether births are watched, and the ids that are followed.
@@ -65,7 +75,7 @@ impl Births {
         matches!(self.watched, Some(Ok(())))
     }
 
-    /// Births are watched from now on, or no longer.
+    /// Records whether births are watched from now on.
     pub(crate) fn on_watched(&mut self, watched: Result<(), UnwatchedBirths>) {
         self.watched = Some(watched);
     }
@@ -86,8 +96,8 @@ impl Births {
         true
     }
 
-    /// Stops following ids after a time, and ids whose change `is_known` once their next request is
-    /// due.
+    /// Stops following an id after [`FIRST_RETRY_PAUSE`], or earlier if its change `is_known` when its
+    /// next request is due.
     pub(crate) fn drop_finished(&mut self, is_known: impl Fn(&Id, Change) -> bool, now: Instant) {
         self.followed.retain(|id, followed| {
             let is_old = now >= followed.since + FIRST_RETRY_PAUSE;
@@ -98,12 +108,7 @@ impl Births {
 
     /// The next call, if one is due.
     pub(crate) fn next_call(&self, ledger: &Ledger, now: Instant) -> Option<(Call, About)> {
-        // A stuck call takes no place from the others.
-        let awaited = self.followed.iter().filter(|(id, followed)| {
-            let request = followed.request(id);
-            ledger.is_awaited(&request.key())
-        });
-        if !ledger.has_room() || awaited.count() >= PARALLEL_CALLS {
+        if !ledger.has_room() {
             return None;
         }
         let due = self
@@ -118,7 +123,7 @@ impl Births {
         Some((Call { request, purpose }, about))
     }
 
-    /// A status call ended. Returns whether it showed the change: the id has started, or has ended.
+    /// Takes in the answer to a status call. Returns whether it shows the change: the start or the end.
     pub(crate) fn on_status(
         &mut self,
         request: &Request,
@@ -132,18 +137,17 @@ impl Births {
             return false;
         };
         let is_container = matches!(request, Request::Container(_));
-        match (answer, followed.change) {
-            (Ok(State::Running | State::Exited), Change::Appeared)
-            | (Ok(State::Exited | State::Unknown), Change::Disappeared) => {
+        match answer {
+            Ok(state) if followed.change.is_shown_by(state) => {
                 self.followed.remove(id);
                 return true;
             }
-            (Err(CallError::NotFound(_)), _) if is_container => {
+            Err(CallError::NotFound(_)) if is_container => {
                 followed.is_sandbox_next = true;
                 followed.next = now;
             }
             _ => {
-                // A sandbox that is not found may be a container that was not found by mistake.
+                // If no sandbox is found either, the id may be a container that was wrongly not found.
                 followed.is_sandbox_next = !is_container && answer.is_ok();
                 followed.pause = match answer {
                     Ok(_) => BIRTH_PAUSE,
@@ -158,7 +162,7 @@ impl Births {
     /// When the next status call is due.
     pub(crate) fn alarm(&self, now: Instant) -> Option<Instant> {
         let alarms = self.followed.values().map(|followed| followed.next);
-        // What is already due is requested, or waits for room: an answer ends that, not time.
+        // What is already due waits for an answer, not for a time.
         alarms.filter(|next| *next > now).min()
     }
 
@@ -170,5 +174,19 @@ impl Births {
                 _ => None,
             },
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_flood_of_births_takes_bounded_memory_and_a_list_replaces_the_others() {
+        let (mut births, now) = (Births::default(), Instant::now());
+        let mut follow = |id: usize| births.follow(format!("{id}").into(), Change::Appeared, now);
+        assert!((0..MAX_UNKNOWN_IDS).all(&mut follow));
+        assert!(!follow(MAX_UNKNOWN_IDS), "the caller requests a list");
+        assert!(follow(0), "it is followed already");
     }
 }

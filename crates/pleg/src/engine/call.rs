@@ -49,7 +49,7 @@ impl List {
 }
 
 impl Request {
-    /// The status calls of a pod as it is listed: of its sandboxes, then of its containers.
+    /// The status calls of a listed pod: first for its sandboxes, then for its containers.
     pub(crate) fn all_of(pod: &ListedPod) -> impl Iterator<Item = Self> {
         let sandboxes = pod.sandboxes.iter().map(|row| row.id.clone());
         let containers = pod.containers.iter().map(|row| row.id.clone());
@@ -77,7 +77,7 @@ impl Request {
         }
     }
 
-    /// What the call is about, if its id is listed in this pod.
+    /// What the call is about. The pod is the one in which its id is listed.
     pub(crate) fn about_in(&self, pod: &ListedPod) -> About {
         let container = match self {
             Self::Container(id) => pod.container_name(id),
@@ -150,20 +150,20 @@ impl Answer {
     }
 }
 
-/// Why a call is made. It decides where its answer is taken in.
+/// Why a call is made. This decides where the answer is taken in.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// The only purpose for which a list, `Version` or a PID is requested.
+    /// The purpose of every call for a list, `Version` or a PID, and of no other call.
     Usual,
-    /// One id of a sweep, with its pod if it is known.
+    /// The status of one id, as part of a sweep. Contains the pod of the id if it is known.
     Sweep(Option<PodUid>),
-    /// Part of this inspection.
+    /// A status for this inspection.
     Inspect(Ticket),
-    /// Whether the runtime reports an exit that the kernel has reported.
+    /// Shows whether the runtime reports an exit that the kernel has reported.
     Death,
-    /// What an id is that the kernel has reported, and whether it has started or ended.
+    /// Shows whether a container or sandbox has started or ended. The kernel has reported only its id.
     Birth,
-    /// Whether other calls are answered while one is not.
+    /// Shows whether other calls are answered while one is not.
     Witness,
 }
 
@@ -185,7 +185,7 @@ pub(crate) struct Call {
 #[derive(Debug)]
 pub(crate) struct Answered {
     pub(crate) call: Call,
-    /// When it was sent.
+    /// When the call was sent.
     pub(crate) begun: Instant,
     pub(crate) answer: Answer,
 }

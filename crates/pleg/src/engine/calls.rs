@@ -25,9 +25,9 @@ impl Engine {
         self.send_postponed(now.instant);
     }
 
-    /// The next wanted call: first those that follow hints of the kernel, then inspections, then
-    /// sweeps, then PIDs, then a witness. Lists are last, because an inspection shows its pod sooner
-    /// than they do.
+    /// The next wanted call: first those that follow exits, then inspections, then sweeps, then births,
+    /// of which many may be due at once, then PIDs, then a witness. Lists are last, because an inspection
+    /// shows its pod sooner than they do.
     fn next_call(&mut self, now: Moment) -> Option<(Call, About)> {
         let instant = now.instant;
         let admits_pids = self.quarantine.admits_pids(instant);
@@ -35,18 +35,17 @@ impl Engine {
         let processes = &mut self.sources.processes;
         processes
             .next_death(ledger, instant)
-            .or_else(|| self.sources.births.next_call(ledger, instant))
             .or_else(|| self.inspector.next_call(ledger, &mut self.records, instant))
             .or_else(|| self.sweeper.next_call(ledger, instant))
+            .or_else(|| self.sources.births.next_call(ledger, instant))
             .or_else(|| admits_pids.then(|| processes.next_pid(ledger, instant))?)
             .or_else(|| self.next_witness(instant))
             .or_else(|| self.next_for_node(now))
     }
 
-    /// A list that is due, or `Version`: before a list while the runtime is unknown, and as a
-    /// heartbeat while a list is overdue, or while nothing else is called. `Version` waits for no lock
-    /// of the runtime, so its answer distinguishes a list that one container blocks from an
-    /// unresponsive runtime.
+    /// A list that is due, or `Version`. `Version` is called before a list while the runtime is unknown,
+    /// and as a heartbeat while a list is overdue or no other call is made. It waits for no lock of the
+    /// runtime, so its answer distinguishes a list that one container blocks from an unresponsive runtime.
     fn next_for_node(&mut self, now: Moment) -> Option<(Call, About)> {
         let ages = self.ages(now.instant);
         if self.relister.is_version_suspect(ages) {
@@ -82,8 +81,8 @@ impl Engine {
         is_connected.then(|| self.ledger.last_answer() + MAX_STATUS_OVERDUE)
     }
 
-    /// Sends the quarantined call whose turn it is: before another call takes its place, and once all
-    /// that wait are known.
+    /// Sends the quarantined call whose turn it is. [`send_calls`](Self::send_calls) does this before
+    /// other calls take the free places, and again when all calls that wait are known.
     fn send_postponed(&mut self, now: Instant) {
         if self.ledger.has_room()
             && let Some(call) = self.quarantine.take_next(now)
@@ -111,7 +110,8 @@ impl Engine {
         Some((Call { request, purpose }, about))
     }
 
-    /// A status call of this kind that is not outstanding, for the pod after the last witness.
+    /// A status call of this kind that is not outstanding, of the next pod after that of the last
+    /// witness.
     fn witness_of_kind(&self, kind: Rpc) -> Option<(About, Request)> {
         // A failing call is not used as a witness.
         let is_free = |request: &Request| {

@@ -21,7 +21,8 @@ use crate::records::diff::Subject;
 use crate::records::{Commit, Interval, Step, Ticket, just_after};
 
 impl Engine {
-    /// Removes or inspects a pod, as the records require. One whose processes run is not removed.
+    /// Removes or inspects a pod, as the records require. A pod is not removed while one of its
+    /// processes runs.
     pub(super) fn take_step(&mut self, uid: &PodUid, now: Moment) {
         if self.records.listed_as(uid).is_none()
             && let known = self.out.reader.get(uid).status
@@ -76,7 +77,7 @@ impl Engine {
         }
     }
 
-    /// An inspection failed. Returns whether its ticket is valid.
+    /// Takes in a failed inspection. Returns whether its ticket is valid.
     fn on_inspection_failed(&mut self, ticket: &Ticket, error: InspectError, now: Moment) -> bool {
         let Some(begun) = self.records.defer(ticket) else {
             return false;
@@ -177,9 +178,9 @@ impl Engine {
         true
     }
 
-    /// Fails if it is not believed that a pod has only the containers that are found, or that it does
-    /// not exist: a container of the `last` status runs that is neither found nor listed. The runtime
-    /// could not read its own records.
+    /// Fails if a container of the `last` status still runs although it is neither found nor
+    /// listed. Then the runtime could not read its own records, and its answer that the container
+    /// or the pod is gone is not believed.
     fn check_missing(
         &mut self,
         uid: &PodUid,
@@ -199,9 +200,9 @@ impl Engine {
         first
     }
 
-    /// As of when an inspection confirms a pod. Only lists, or the statuses of all sandboxes, show
-    /// which containers exist and which of two contradicting answers is right. The stream is not
-    /// enough, because it may stop announcing changes at any time.
+    /// The time as of which an inspection confirms a pod. Only lists, or the statuses of all
+    /// sandboxes, show which containers exist and which of two contradicting answers is right. The
+    /// stream is not enough, because it may stop announcing changes at any time.
     fn confirmation(
         &self,
         uid: &PodUid,
@@ -225,8 +226,8 @@ impl Engine {
         }
     }
 
-    /// When the newest lists were requested that show the pod as the inspection found it: those
-    /// that caused the inspection, or later ones.
+    /// When the newest lists that show the pod as the inspection found it were requested. They are
+    /// those that caused the inspection, or later ones.
     fn listed_as_of(&self, uid: &PodUid, commit: &Commit) -> Option<Instant> {
         let differs = self.records.is_pending(uid) || self.records.gone_and_listed().contains(uid);
         let newest = self.relister.last_good().filter(|_| !differs);
@@ -273,7 +274,7 @@ impl Engine {
         }
     }
 
-    /// Inspects pods again whose status was in doubt.
+    /// Inspects the pods again whose status is in doubt, once their pause has ended.
     pub(super) fn retry_doubtful(&mut self, now: Moment) {
         for uid in self.unobserved.doubts.due(now.instant) {
             self.records.retry(&uid);
@@ -281,8 +282,8 @@ impl Engine {
         }
     }
 
-    /// Publishes the changes of a commit, and watches the processes of the running containers. `differed` is as
-    /// of when the pod was known to differ.
+    /// Publishes the changes of a commit, and watches the processes of the running containers.
+    /// `differed` is the time as of which the pod was known to differ.
     fn publish_commit(
         &mut self,
         commit: &Commit,
@@ -301,8 +302,8 @@ impl Engine {
         self.watch_processes(commit, status, now.instant);
     }
 
-    /// A reliable stream announces this change of a pod that was `inspected` before, and `changed` before this
-    /// time.
+    /// Expects a reliable stream to announce this change. The pod was last inspected as of
+    /// `inspected`, and its change happened before `changed`.
     fn expect_hint(
         &mut self,
         event: &Event,

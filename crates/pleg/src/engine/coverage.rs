@@ -84,15 +84,13 @@ impl Engine {
             kubelet_lists_took: self.relister.for_kubelet_took(),
             unresponsive_since,
             statuses,
-            lost: self
-                .quarantine
-                .lost_calls(|key| self.unobserved.failures.is_failing(key)),
+            lost: self.lost_calls().len(),
         };
     }
 
-    /// Since when each pod has a stuck call that a kubelet makes too. A kubelet inspects the pods
-    /// that changed, as they are listed now. Until a call is overdue, it may only be slow, and a
-    /// kubelet waits for it no longer than this process does.
+    /// For each pod with a stuck call that a kubelet makes too, when the oldest such call was sent.
+    /// A kubelet inspects the pods that changed, as they are listed now. Until a call is overdue,
+    /// it may only be slow, and a kubelet waits for it no longer than this process does.
     fn kubelet_waits(&self, stuck: &[OutstandingCall], now: Instant) -> Vec<Instant> {
         let mut pods = BTreeMap::<&PodUid, Instant>::new();
         let overdue = |call: &&OutstandingCall| now >= call.since + self.config.status_overdue;
@@ -113,7 +111,8 @@ impl Engine {
         self.unusable(self.relister.unseen_lists(self.ages(now)))
     }
 
-    /// Before a sweep is possible, one list alone is not used.
+    /// The lists that cannot be used: those that are missing or, before a sweep is possible, both
+    /// if one is missing.
     fn unusable(&self, missing: PerList<bool>) -> PerList<bool> {
         let are_both = missing.any() && !self.can_sweep();
         missing.map(|is_missing| is_missing || are_both)

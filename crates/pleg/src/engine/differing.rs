@@ -17,14 +17,15 @@ pub(crate) struct Differing {
 
 #[derive(Clone, Copy, Debug)]
 struct Since {
-    /// Since when the pod is unobserved.
+    /// When the pod became unobserved.
     unobserved: Instant,
-    /// When this process learned that. A list may arrive long after its request.
+    /// When this process learned that the pod is unobserved. A list may arrive long after its
+    /// request.
     noted: Instant,
 }
 
 impl Differing {
-    /// Notes that a pod is unobserved since `unobserved`. An earlier note remains.
+    /// Records that a pod has been unobserved since `unobserved`. An earlier record remains.
     pub(crate) fn note(&mut self, uid: &PodUid, unobserved: Instant, noted: Instant) {
         if !self.since.contains_key(uid) {
             self.since.insert(uid.clone(), Since { unobserved, noted });
@@ -32,7 +33,7 @@ impl Differing {
         }
     }
 
-    /// If the pod is unobserved, notes that it has been so since this earlier time.
+    /// If the pod is unobserved, records that it has been so since this earlier time.
     pub(crate) fn note_earlier(&mut self, uid: &PodUid, earlier: Instant) {
         let known = self.since.get(uid).copied();
         if let Some(known) = known.filter(|known| earlier < known.unobserved) {
@@ -41,31 +42,33 @@ impl Differing {
         }
     }
 
-    /// The pod was observed or removed. Returns since when it was unobserved.
+    /// Forgets a pod that was observed or removed. Returns when it became unobserved.
     pub(crate) fn remove(&mut self, uid: &PodUid) -> Option<Instant> {
         let since = self.since.remove(uid)?.unobserved;
         self.by_time.remove(&(since, uid.clone()));
         Some(since)
     }
 
-    /// All pods except these were observed as of `observed`.
+    /// Forgets the pods that became unobserved by `observed`, except these: all others were
+    /// observed.
     pub(crate) fn keep(&mut self, pods: &BTreeSet<PodUid>, observed: Instant) {
         let stays = |uid: &PodUid, since: Instant| since > observed || pods.contains(uid);
         self.since.retain(|uid, since| stays(uid, since.unobserved));
         self.by_time.retain(|(since, uid)| stays(uid, *since));
     }
 
-    /// Since when a pod is unobserved.
+    /// When a pod became unobserved.
     pub(crate) fn since(&self, uid: &PodUid) -> Option<Instant> {
         self.since.get(uid).map(|since| since.unobserved)
     }
 
-    /// When this process learned that.
+    /// When this process learned that a pod is unobserved.
     pub(crate) fn noted(&self, uid: &PodUid) -> Option<Instant> {
         self.since.get(uid).map(|since| since.noted)
     }
 
-    /// The pods that are unobserved since `time` or longer, the oldest first. None without a time.
+    /// The pods that have been unobserved since `time` or longer, the oldest first. If `time` is
+    /// `None`, there are none.
     pub(crate) fn unobserved_since(
         &self,
         time: Option<Instant>,

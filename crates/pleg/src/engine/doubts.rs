@@ -11,8 +11,8 @@
 //! status is right. No list confirms the pod meanwhile. A status that lacks a listed id is
 //! incomplete.
 //!
-//! Both were observed: CRI-O reports an exit code of -1 until its exit file exists, and cri-dockerd
-//! updates its list and its statuses one after the other.
+//! Both kinds of doubt occur: CRI-O reports an exit code of -1 until its exit file exists, and
+//! cri-dockerd updates its list and its statuses one after the other.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -39,11 +39,11 @@ pub(crate) struct Doubts {
 /// A pod whose status contradicts the list.
 #[derive(Debug)]
 struct Contradicted {
-    /// When it first did, perhaps in other ids than now.
+    /// When the pod's status first contradicted the list, perhaps in other ids than now.
     first: Instant,
-    /// Whether it was inspected again after newer lists, which confirm or deny the contradiction.
-    /// In a pod that changes all the time each contradiction is a new one: what was listed is gone
-    /// when its status is requested.
+    /// Whether the pod was inspected again after newer lists, which confirm or deny the
+    /// contradiction. In a pod that changes all the time each contradiction is a new one: what was
+    /// listed is gone when its status is requested.
     is_checked_by_lists: bool,
     /// The last status before the contradiction.
     last_good: Arc<PodStatus>,
@@ -51,7 +51,7 @@ struct Contradicted {
 
 #[derive(Debug)]
 struct Doubt {
-    /// Whether it contradicts the list. Otherwise its exit code is missing.
+    /// Whether the status of the id contradicts the list. Otherwise its exit code is missing.
     contradicts: bool,
     /// When this doubt began.
     first: Instant,
@@ -65,11 +65,11 @@ struct Doubt {
 /// How a pod's status relates to its listing.
 #[derive(Debug)]
 pub(crate) enum Judged {
-    /// It agrees.
+    /// The status agrees with the listing.
     Agrees,
-    /// It contradicts the listing, and newer lists will show which is right.
+    /// The status contradicts the listing, and newer lists will show which is right.
     Contradicts,
-    /// It contradicts the listing, and newer lists show the same.
+    /// The status contradicts the listing, and newer lists show the same.
     Fails {
         error: InspectError,
         /// The last status before the contradiction.
@@ -165,7 +165,8 @@ impl Doubts {
         judged
     }
 
-    /// A container was found to have exited by its own status call, outside an inspection.
+    /// Takes in a status after a container's own status call, outside an inspection, showed that
+    /// the container has exited. Its exit code may be missing.
     pub(crate) fn exited(&mut self, status: &PodStatus, now: Instant) {
         for id in lack_exit_code(status) {
             let doubts = self.pods.entry(status.uid.clone()).or_default();
@@ -196,15 +197,16 @@ impl Doubts {
         self.doubts().filter_map(|doubt| doubt.next).min()
     }
 
-    /// The pods whose status contradicts the list, and that newer lists have not confirmed or
-    /// denied yet.
+    /// The pods whose status contradicts the list, if newer lists have not confirmed or denied that
+    /// yet.
     pub(crate) fn needing_lists(&self) -> impl Iterator<Item = &PodUid> {
         let new = self.contradicted.iter();
         let new = new.filter(|(_, contradicted)| !contradicted.is_checked_by_lists);
         new.map(|(uid, _)| uid)
     }
 
-    /// Whether this is such a pod.
+    /// Whether the status of this pod contradicts the list, and newer lists have not confirmed or
+    /// denied that yet.
     pub(crate) fn needs_lists(&self, uid: &PodUid) -> bool {
         self.needing_lists().any(|contradicted| contradicted == uid)
     }
@@ -236,7 +238,8 @@ impl Doubt {
         }
     }
 
-    /// The id is still in doubt. Only after an inspection that this doubt caused, the pause grows.
+    /// Plans the next inspection of an id that is still in doubt. The pause grows only after an
+    /// inspection that this doubt caused.
     fn retry(&mut self, now: Instant) {
         if self.next.is_none() {
             self.next = Some(now + self.pauses.next());

@@ -1,8 +1,8 @@
 //! The driver: the task that owns the engine, performs its actions, and feeds the results back.
 //!
 //! Everything that may block runs in a task of its own and reports by message. If such a task
-//! panics, the driver panics too and the process ends. Otherwise a list that is no longer requested
-//! would go unnoticed.
+//! panics, the driver panics too and the process ends. Otherwise lists might no longer be requested,
+//! and nothing would show this.
 
 use std::collections::HashMap;
 use std::panic::resume_unwind;
@@ -29,10 +29,10 @@ use crate::out::subscribers::{Lifeline, Subscribers, Subscription};
 use crate::runtime::{Announced, CallError, Runtime};
 
 /// The target of log lines about health. A process that reports health in another way can filter
-/// it.
+/// them out.
 const HEALTH_LOG: &str = "pleg::health";
 
-/// A command of a handle.
+/// A command from a handle.
 pub(crate) enum Command {
     /// The lifeline keeps the driver running while the subscription exists.
     Subscribe(Lifeline, oneshot::Sender<Subscription>),
@@ -56,7 +56,8 @@ pub(crate) struct Driver<R> {
     announcer: mpsc::Sender<Announced>,
     /// Notified when an event is dropped, because too many are waiting.
     flood: Arc<Notify>,
-    /// A command that arrived shortly after a pause. The next ones wait in their channel.
+    /// The command that waits while the engine settles after a pause. Later commands wait in their
+    /// channel.
     held: Option<Command>,
     /// When this turn began.
     turn_began: Instant,
@@ -66,7 +67,7 @@ pub(crate) struct Driver<R> {
 enum Next {
     Command(Command),
     Input(Input),
-    /// The clock is to be checked.
+    /// The clock is checked for a pause of this process, and no step is taken.
     Tick,
 }
 
@@ -160,7 +161,7 @@ impl<R: Runtime> Driver<R> {
         }
     }
 
-    /// Until when commands are held.
+    /// The time until which commands are held; `None` unless the engine is settling.
     fn held_until(&self) -> Option<Instant> {
         self.engine.reporting.settling.held_until()
     }
@@ -182,7 +183,8 @@ impl<R: Runtime> Driver<R> {
         now >= self.turn_began + PAUSED_AFTER
     }
 
-    /// The current time of the run clock and of the wall clock.
+    /// The current time of the run clock and of the wall clock. If this turn has run for a long time,
+    /// settling begins.
     fn now(&mut self) -> Moment {
         let instant = self.clock.now();
         if self.is_turn_long(instant) {
@@ -194,8 +196,8 @@ impl<R: Runtime> Driver<R> {
         }
     }
 
-    /// One step with this input and those that wait now. What arrives meanwhile is for the next turn, so
-    /// a flood of inputs does not delay commands.
+    /// Takes one step with this input and those that are waiting now. Inputs that arrive meanwhile are
+    /// left for the next turn, so a flood of inputs does not delay commands.
     fn step_with_waiting(&mut self, input: Input) {
         let waiting = self.inbox.len();
         let waiting = std::iter::from_fn(|| self.inbox.try_recv().ok()).take(waiting);
@@ -342,7 +344,7 @@ async fn send(runtime: &impl Runtime, call: Call, begun: Instant) -> Answered {
     }
 }
 
-/// Continues a panic of a task in the driver.
+/// Resumes the panic of a task in the driver.
 fn resume_panic(ended: Result<(), JoinError>) {
     if let Err(error) = ended
         && error.is_panic()

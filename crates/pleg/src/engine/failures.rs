@@ -16,7 +16,6 @@ use tokio::time::Instant;
 use super::call::Key;
 use crate::model::id::{Id, PodUid};
 use crate::out::coverage::Failing;
-use crate::out::failure::InspectError;
 
 /// The last failure of each call.
 #[derive(Debug, Default)]
@@ -29,7 +28,7 @@ struct Failed {
     failing: Failing,
     /// When the call last failed.
     noted: Instant,
-    /// Whether the call was answered successfully since.
+    /// Whether the call has been answered successfully since then.
     is_answered: bool,
 }
 
@@ -40,7 +39,8 @@ impl Failed {
 }
 
 impl Failures {
-    /// Notes that a call failed. It replaces the earlier failures of its pod that are over.
+    /// Records that a call failed. It replaces earlier failures of its pod whose calls have been
+    /// answered since.
     pub(super) fn note(&mut self, mut failing: Failing, now: Instant) {
         if let Some(pod) = &failing.pod {
             self.replace_by_other_call(&pod.uid);
@@ -60,7 +60,8 @@ impl Failures {
         self.calls.insert(key, failed);
     }
 
-    /// A call was answered successfully. Returns the pod to be inspected because of it.
+    /// Records that a call was answered successfully. Returns the pod to be inspected if the call
+    /// had failed.
     pub(super) fn answered(&mut self, key: &Key) -> Option<PodUid> {
         let failed = self.calls.get_mut(key)?;
         failed.is_answered = true;
@@ -77,23 +78,19 @@ impl Failures {
         self.calls.remove(key);
     }
 
-    /// Another call of this pod is now the reason: forgets the failures that are over.
+    /// Forgets the failures of this pod whose calls have been answered since: another call is now
+    /// the reason why the pod is unobserved.
     pub(super) fn replace_by_other_call(&mut self, uid: &PodUid) {
         self.calls
             .retain(|_, failed| !(failed.is_answered && failed.is_of(uid)));
     }
 
-    /// The pod was observed as of `observed`: forgets the earlier failures.
+    /// The pod was observed as of `observed`: forgets its earlier failures, and those whose calls
+    /// have been answered since.
     pub(super) fn forget_until(&mut self, uid: &PodUid, observed: Instant) {
         self.calls.retain(|_, failed| {
             !failed.is_of(uid) || failed.noted > observed && !failed.is_answered
         });
-    }
-
-    /// The error of a failure of this pod.
-    pub(super) fn error_of(&self, uid: &PodUid) -> Option<&InspectError> {
-        let failed = self.calls.values().find(|failed| failed.is_of(uid))?;
-        Some(&failed.failing.error)
     }
 
     /// The pod was removed.
@@ -108,8 +105,9 @@ impl Failures {
             .retain(|_, failed| failed.failing.pod.is_some() || is_known(&failed.failing.id));
     }
 
-    /// Lists that began at `begun` were taken in. All pods except these were observed, and ids that
-    /// are no longer listed are gone.
+    /// Lists that were requested at `begun` were taken in: keeps only the failures of these pods,
+    /// because all others were observed, and forgets earlier failures of ids that are no longer
+    /// listed.
     pub(super) fn keep(
         &mut self,
         pods: &BTreeSet<PodUid>,
@@ -142,6 +140,7 @@ impl Failures {
 mod tests {
     use super::*;
     use crate::model::id::PodRef;
+    use crate::out::failure::InspectError;
     use crate::runtime::{CallError, Rpc};
 
     fn pod() -> PodRef {

@@ -1,4 +1,4 @@
-//! How many hints are followed. It bounds the load that events put on the runtime.
+//! The limit on how many hints are followed. It bounds the load that events put on the runtime.
 
 use super::limits::{HINT_BURST, HINTS_PER_SECOND};
 use tokio::time::Instant;

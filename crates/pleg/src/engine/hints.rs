@@ -36,7 +36,7 @@ impl Engine {
         if !self.sources.hint_budget.take(now.instant) {
             return self.list_soon(now);
         }
-        // Its pod is unknown: a list shows it.
+        // The pod is unknown. A list will show it.
         let Some(pod) = pod.or_else(|| self.records.pod_of(&id)) else {
             return self.hurry(now);
         };
@@ -50,7 +50,8 @@ impl Engine {
         self.hint(&pod, hint, now);
     }
 
-    /// Makes a relist due soon that replaces dropped hints: a burst of events ends within this time.
+    /// Makes a relist due soon in place of hints that are not followed. It waits until a burst of events
+    /// has usually ended.
     pub(super) fn list_soon(&mut self, now: Moment) {
         let soon = SLOW_AFTER.min(self.config.relist_period);
         self.relister.hurry(now.instant + soon);

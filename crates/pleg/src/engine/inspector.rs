@@ -56,10 +56,10 @@ struct Inspection {
     outstanding: BTreeSet<Key>,
     found: PodStatus,
     error: Option<InspectError>,
-    /// The exited containers that were returned before the end of the inspection.
+    /// The containers whose exit [`Inspector::exits_of_slow`] has already returned.
     reported_exits: BTreeSet<Id>,
-    /// The exits that other calls have found meanwhile. A status that was requested before may
-    /// still show the container as running.
+    /// The exits that other calls have found meanwhile. A status that was requested earlier may still
+    /// show the container as running.
     exited: BTreeMap<Id, ContainerStatus>,
 }
 
@@ -67,7 +67,7 @@ struct Inspection {
 #[derive(Debug)]
 pub(crate) struct Inspected {
     pub(crate) ticket: Ticket,
-    /// When its first call was due.
+    /// When the inspection began. Its calls were sent at this time or later.
     pub(crate) begun: Instant,
     pub(crate) result: Result<PodStatus, InspectError>,
 }
@@ -82,8 +82,8 @@ impl Inspector {
         }
     }
 
-    /// Queues the inspection of a pod. If lists change the pod before there is a place, the newer
-    /// listing is inspected.
+    /// Queues the inspection of a pod. If lists change the pod before a place is free, the
+    /// inspection uses the newer listing.
     pub(crate) fn inspect(&mut self, ticket: Ticket, pod: Arc<ListedPod>, since: Instant) {
         self.queue.push_back(Queued {
             ticket,
@@ -93,7 +93,7 @@ impl Inspector {
         });
     }
 
-    /// The pod was removed: drops its queued inspections.
+    /// Drops the queued inspections of a pod that was removed.
     pub(crate) fn withdraw(&mut self, uid: &PodUid) {
         self.queue.retain(|queued| queued.ticket.uid != *uid);
     }
@@ -130,7 +130,7 @@ impl Inspector {
         active.find_map(|inspection| inspection.next_call(self.calls_per_pod, ledger))
     }
 
-    /// Takes an inspection without calls: its pod has no rows, or its rows are gone.
+    /// Takes an inspection that has no calls left: its pod has no rows, or its rows are gone.
     pub(crate) fn take_ended(&mut self) -> Option<Inspected> {
         let mut active = self.active.iter();
         let (ticket, _) = active.find(|(_, inspection)| inspection.is_over())?;
@@ -138,7 +138,7 @@ impl Inspector {
         self.active.remove(&ticket).map(Inspection::end)
     }
 
-    /// Takes in a status. Returns the inspection if this was its last call.
+    /// Takes in the answer to a status call. Returns the inspection if this ends it.
     pub(crate) fn on_status<S: Status>(
         &mut self,
         ticket: &Ticket,
@@ -146,9 +146,7 @@ impl Inspector {
         answer: Result<S, CallError>,
     ) -> Option<Inspected> {
         let inspection = self.active.get_mut(ticket)?;
-        if !inspection.outstanding.remove(&request.key()) {
-            return None;
-        }
+        inspection.outstanding.take(&request.key())?;
         match answer {
             // An event may have named the wrong pod for this id.
             Ok(status) if status.pod().is_some_and(|pod| pod.uid != ticket.uid) => {}
@@ -176,14 +174,14 @@ impl Inspector {
         active.filter(move |inspection| inspection.ticket.uid == *uid)
     }
 
-    /// Another call found that a container has exited: the inspections of its pod use that too.
+    /// Records an exit that another call has found. The active inspections of the pod use it too.
     pub(crate) fn note_exit(&mut self, uid: &PodUid, status: &ContainerStatus) {
         for inspection in self.active_of(uid) {
             inspection.exited.insert(status.id.clone(), status.clone());
         }
     }
 
-    /// The id is no longer part of the pod: the inspections do not wait for its status.
+    /// Drops a status call from the pod's active inspections: its id is no longer part of the pod.
     pub(crate) fn forget(&mut self, uid: &PodUid, key: &Key) {
         for inspection in self.active_of(uid) {
             inspection.outstanding.remove(key);
@@ -208,7 +206,7 @@ impl Inspector {
         reported.map(|queued| &queued.ticket.uid)
     }
 
-    /// The pods that have waited for `limit`, each once.
+    /// The pods whose inspection has been queued for `limit`. Each inspection is returned only once.
     pub(crate) fn newly_waiting_for_room(&mut self, now: Instant, limit: Duration) -> Vec<PodUid> {
         let overdue = self.queue.iter_mut();
         let overdue = overdue.take_while(|queued| now >= queued.since + limit);
@@ -219,25 +217,15 @@ impl Inspector {
         new.collect()
     }
 
-    /// The pods of which an inspection is active, and not only queued.
+    /// The pods that have an active inspection, rather than only a queued one.
     pub(crate) fn active(&self) -> impl Iterator<Item = &PodUid> {
         self.active.keys().map(|ticket| &ticket.uid)
     }
 
-    /// Whether an inspection of the pod needs the answer to this call.
+    /// Whether an active inspection of the pod needs the answer to this call.
     pub(crate) fn needs_answer(&self, uid: &PodUid, key: &Key) -> bool {
-        let first = Ticket {
-            uid: uid.clone(),
-            number: 0,
-        };
-        let from = self.active.range(first..);
-        let mut active = from.take_while(|(ticket, _)| ticket.uid == *uid);
-        let mut queued = self.queue.iter().filter(|queued| queued.ticket.uid == *uid);
-        active.any(|(_, inspection)| inspection.needs_answer(key))
-            || key
-                .1
-                .as_ref()
-                .is_some_and(|id| queued.any(|queued| queued.pod.names(id)))
+        let mut active = self.active.values();
+        active.any(|inspection| inspection.ticket.uid == *uid && inspection.needs_answer(key))
     }
 
     /// When an inspection next becomes slow, so that its place or its exits become available.
@@ -256,8 +244,8 @@ impl Inspector {
 }
 
 impl Inspection {
-    /// When the inspection frees its place. With one call at a time, the purpose is to measure what
-    /// each call costs: then only a suspect call frees it.
+    /// When the inspection frees its place. With one call at a time, the purpose is to measure what each
+    /// call costs, so the inspection keeps its place unless a call is suspect.
     fn keeps_place_until(&self, calls_per_pod: usize) -> Instant {
         let rows = self.pod.sandboxes.len() + self.pod.containers.len();
         self.begun
@@ -287,8 +275,8 @@ impl Inspection {
         }
     }
 
-    /// The first call that is not outstanding for another component. The inspection waits for the
-    /// end of the others, which the ledger notes.
+    /// The first call that is not already outstanding for another component. The inspection waits for
+    /// the end of those that are, and the ledger records this.
     fn next_call(&mut self, calls_per_pod: usize, ledger: &mut Ledger) -> Option<(Call, About)> {
         if self.outstanding.len() >= calls_per_pod {
             return None;
@@ -326,7 +314,7 @@ impl Inspection {
         self.outstanding.is_empty() && self.to_send.is_empty()
     }
 
-    /// The result, in the order of the rows.
+    /// The result, in the order of the rows and with the exits that other calls have found.
     fn end(mut self) -> Inspected {
         let (pod, found) = (&self.pod, &mut self.found);
         for status in &mut found.containers {

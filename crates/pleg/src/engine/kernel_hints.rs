@@ -1,15 +1,14 @@
-//! Hints of the kernel: containers that are about to start, that have ended, and processes that can
+//! Hints of the kernel: containers that are about to start or have ended, and the processes that can
 //! be watched.
 
 use tokio::time::Instant;
 
 use super::births::Change;
 use super::call::Request;
-use super::processes::Processes;
 use super::state::{Action, Engine};
 use crate::kernel::Birth;
 use crate::model::id::Id;
-use crate::model::listed::{Row, SandboxState};
+use crate::model::listed::Row;
 use crate::model::status::Status;
 use crate::model::wall_time::Moment;
 use crate::records::diff::State;
@@ -34,7 +33,8 @@ impl Engine {
         }
     }
 
-    /// The process of a container ended. Without it, one that the runtime does not list is gone.
+    /// Takes in the end of the process of a container. A container that the runtime no longer lists is
+    /// now gone, so its pod is inspected or removed.
     pub(super) fn on_death(&mut self, id: &Id, now: Moment) {
         if let Some(uid) = self.sources.processes.on_death(id, now.instant) {
             self.records.retry(&uid);
@@ -50,10 +50,9 @@ impl Engine {
 
     /// Stops following ids whose change the stream or a list has shown meanwhile.
     pub(super) fn drop_known_births(&mut self, now: Instant) {
-        let (records, processes) = (&self.records, &self.sources.processes);
-        self.sources
-            .births
-            .drop_finished(|id, change| is_known(records, processes, id, change), now);
+        let records = &self.records;
+        let births = &mut self.sources.births;
+        births.drop_finished(|id, change| is_known(records, id, change), now);
     }
 
     /// Takes in the status of an id that is followed.
@@ -70,14 +69,14 @@ impl Engine {
         let Some(status) = answer.ok().filter(|_| is_shown) else {
             return;
         };
-        // Without labels, only a list shows which pod it belongs to.
+        // Without labels, only a list shows which pod the id belongs to.
         let Some(pod) = status.pod().cloned() else {
             return self.hurry(now);
         };
         let id = status.id().clone();
         let named = match request {
             Request::Sandbox(_) => NamedId::Sandbox(id),
-            // A status does not contain the sandbox.
+            // A container's status does not name its sandbox.
             _ => NamedId::Container {
                 id,
                 sandbox: "".into(),
@@ -97,23 +96,16 @@ impl Engine {
     }
 }
 
-/// Whether the change of this id is known, or will be reported from another source.
-fn is_known(records: &Records, processes: &Processes, id: &Id, change: Change) -> bool {
-    let Some(pod) = records.listed().find(|pod| pod.names(id)) else {
-        // An id that was never known and is gone needs no inspection.
-        return change == Change::Disappeared;
-    };
-    let container = pod.containers.iter().find(|row| row.id == *id);
-    let container = container.map(|row| State::from(row.state));
-    let sandbox = pod.sandboxes.iter().find(|row| row.id == *id);
-    match change {
-        Change::Appeared => {
-            sandbox.is_some() || matches!(container, Some(State::Running | State::Exited))
-        }
-        Change::Disappeared => {
-            let may_run = sandbox.is_some_and(|row| row.state == SandboxState::Ready)
-                || container == Some(State::Running);
-            !may_run || processes.can_report_death(id)
-        }
-    }
+/// Whether the change of this id is known.
+fn is_known(records: &Records, id: &Id, change: Change) -> bool {
+    let mut pods = records.listed();
+    let state = pods.find_map(|pod| {
+        let container = pod.containers.iter().find(|row| row.id == *id);
+        let sandbox = || pod.sandboxes.iter().find(|row| row.id == *id);
+        let container = container.map(|row| row.state.into());
+        container.or_else(|| sandbox().map(|row| row.state.into()))
+    });
+    // An id that was never known and is gone needs no inspection.
+    let state = state.unwrap_or(State::Gone);
+    change.is_shown_by(state)
 }

@@ -1,6 +1,6 @@
 //! What lists and `Version` change when they are answered.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -10,7 +10,6 @@ use super::passes::Basis;
 use super::relister::ListRow;
 use super::state::Engine;
 use crate::model::event::Source;
-use crate::model::id::PodUid;
 use crate::model::listed::{ListedContainer, ListedSandbox};
 use crate::model::snapshot::Snapshot;
 use crate::model::wall_time::Moment;
@@ -48,14 +47,16 @@ impl Engine {
         self.take_in_lists(now);
     }
 
-    /// Takes in the lists that have arrived. While no sweep replaces a list, one waits for the other
-    /// if both may arrive together: then each pod that changed is inspected once.
+    /// Takes in the lists that have arrived. While no list is missing, a list is held until the
+    /// other one has ended, if that was not sent later: then each pod that changed is inspected
+    /// once.
     pub(super) fn take_in_lists(&mut self, now: Moment) {
         let waits = !self.missing(now.instant).any();
         if let Some((snapshot, begun)) = self.relister.complete(waits) {
             self.complete_relist(&snapshot, begun, now);
         }
-        // Before a sweep is possible, nothing replaces a list that is outstanding.
+        // Before a sweep is possible, one list is not taken in without the other, unless a list
+        // fails.
         if self.can_sweep() || self.relister.failing().any() {
             self.take_in_list::<ListedSandbox>(waits, now);
             self.take_in_list::<ListedContainer>(waits, now);
@@ -104,7 +105,7 @@ impl Engine {
         }
     }
 
-    /// Both lists show all pods as of `begun`.
+    /// Takes in a complete relist, which shows all pods as of `begun`.
     fn complete_relist(&mut self, snapshot: &Snapshot, begun: Moment, now: Moment) {
         for list in List::BOTH {
             if let Some(as_of) = self.relister.known_as_of(list) {
@@ -130,7 +131,8 @@ impl Engine {
             .keep(&pending, begun.instant, |uid, id| {
                 records.is_listed(uid, id)
             });
-        self.review_suspects(&pending);
+        let records = &self.records;
+        self.quarantine.keep(|id| records.pod_of(id).is_some());
         // The list and the status of these pods contradict each other, and the next status decides.
         pending.extend(self.unobserved.doubts.needing_lists().cloned());
         self.out.cache.confirm(Confirmation {
@@ -153,8 +155,8 @@ impl Engine {
         }
     }
 
-    /// A call may be stuck although its id is gone: lists that were requested later do not show the id. Then
-    /// the inspection of the pod does not wait for the call.
+    /// Stops waiting for stuck calls about ids that are gone: lists that were requested at
+    /// `listed`, after the call, do not show the id.
     fn forget_removed(&mut self, listed: Instant) {
         let stuck = self.stuck_status_calls();
         let stuck: Vec<OutstandingCall> = stuck.filter(|call| call.since <= listed).collect();
@@ -166,22 +168,6 @@ impl Engine {
                 self.inspector.forget(&pod.uid, &(about.call, Some(id)));
             }
         }
-    }
-
-    /// Updates which suspect calls are needed: only those about pods that differ.
-    fn review_suspects(&mut self, pending: &BTreeSet<PodUid>) {
-        let suspects = self.quarantine.ids();
-        if suspects.is_empty() {
-            return;
-        }
-        let mut listed = BTreeMap::new();
-        for pod in self.records.listed() {
-            for id in pod.ids().filter(|id| suspects.contains(*id)) {
-                let is_wanted = listed.entry(id.clone()).or_insert(false);
-                *is_wanted |= pending.contains(&pod.pod.uid);
-            }
-        }
-        self.quarantine.listed(&listed);
     }
 
     /// Removes or inspects each pod that differs.

@@ -27,7 +27,7 @@ impl ListTimes {
         }
     }
 
-    /// Notes how long a list took, unless it exceeded the lower bound of the limit.
+    /// Records how long a list took, unless that exceeded the lower bound of the limit.
     pub(super) fn learn(&mut self, took: Duration) {
         if took < self.overdue {
             self.took.pop_front();

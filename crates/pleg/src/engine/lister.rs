@@ -9,8 +9,8 @@
 //!   answered:  in time --slow once--> late --slow again--> slow --in time again--> in time
 //! ```
 //!
-//! A list is *late* when it is answered after its limit once, and *slow* when that happens each
-//! time. Neither list waits for the other one.
+//! A list is *late* after one answer that exceeded its limit, and *slow* once the next answer
+//! exceeds it too. Neither list waits for the other one.
 
 use std::time::Duration;
 
@@ -24,32 +24,36 @@ use crate::runtime::CallError;
 #[derive(Debug)]
 pub(crate) struct Lister {
     state: State,
-    /// When it is wanted, if that is before the pause ends; while it is outstanding, again.
+    /// The time by which a component wants the list, if it does. If the list is outstanding then,
+    /// it becomes due again when it ends.
     wanted: Option<Instant>,
     last: Last,
     pub(super) punctuality: Punctuality,
-    /// How long its last successful call took.
+    /// How long the last successful call took. A call that the other list may have delayed does not
+    /// count.
     pub(super) took: Duration,
-    /// When it last failed, or its connection was lost.
+    /// When the list last failed, or its connection was lost.
     pub(super) failed_at: Option<Instant>,
-    /// When the newest answer was requested that was taken in.
+    /// When the newest answer that has been taken in was requested.
     pub(super) known_as_of: Option<Instant>,
-    /// Whether it was overdue or failed, and was not answered since. What is new stays unobserved
-    /// until it is answered, even if the outstanding call ends.
+    /// Whether the list was unavailable, and has not been answered since. What is new stays
+    /// unobserved until the list is answered, even if the outstanding call ends.
     pub(super) was_unavailable: bool,
-    /// As of when pods were last observed without this list, because it was unavailable. Only a
-    /// list that is requested later shows what was new then, and ends this.
+    /// The newest time as of which pods were observed without this list, because it was
+    /// unavailable. Cleared by an answer that was requested at that time or later, because it shows
+    /// what was new then.
     pub(super) observed_without: Option<Instant>,
 }
 
 #[derive(Debug)]
 enum State {
     Waiting {
-        /// Since when it waits.
+        /// When the wait began.
         since: Instant,
-        /// When it is due unless it is wanted earlier, once that is planned.
+        /// When the list is due, unless it is wanted earlier; `None` until that is planned.
         next: Option<Instant>,
-        /// It is never sent earlier, whatever wants it: there was no connection.
+        /// The list is not sent before this time, even if it is wanted: it waits after lost
+        /// connections.
         earliest: Instant,
     },
     Outstanding {
@@ -71,14 +75,14 @@ enum Last {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Punctuality {
     InTime,
-    /// It took this long, for the first time.
+    /// The last answer took this long, and the one before it was in time.
     Late(Duration),
-    /// It takes this long, and was late each time.
+    /// The last answer took this long, and the one before it exceeded the limit too.
     Slow(Duration),
 }
 
 impl Punctuality {
-    /// How long a list took that was not in time.
+    /// How long the last answer took, if it was not in time.
     pub(super) fn delay(self) -> Option<Duration> {
         match self {
             Self::InTime => None,
@@ -151,12 +155,13 @@ impl Lister {
         self.begun().is_some()
     }
 
-    /// Makes it due by `time`, or again by then.
+    /// Makes the list due by `time`. If it is outstanding, it becomes due again when it ends.
     pub(super) fn make_due_by(&mut self, time: Instant) {
         self.wanted = Some(self.wanted.map_or(time, |other| other.min(time)));
     }
 
-    /// Makes it due, unless it is known as of a later time than `after`, or will be.
+    /// Makes the list due, unless its contents are known as of a time later than `after`, or its
+    /// outstanding call was sent at `after` or later.
     pub(super) fn request(&mut self, after: Instant) {
         let is_enough = match self.state {
             State::Waiting { .. } => self.known_as_of > Some(after),
@@ -167,20 +172,20 @@ impl Lister {
         }
     }
 
-    /// If it waits, it is not sent before `time`, even if it is wanted.
+    /// Delays a waiting list: it is not sent before `time`, even if it is wanted.
     pub(super) fn postpone(&mut self, time: Instant) {
         if let State::Waiting { earliest, .. } = &mut self.state {
             *earliest = time.max(*earliest);
         }
     }
 
-    /// It is sent now.
+    /// Records that the list is sent now.
     pub(super) fn sent(&mut self, now: Moment) {
         self.state = State::Outstanding { begun: now };
         self.wanted = None;
     }
 
-    /// It has ended. [`Self::plan`] decides when it is due.
+    /// Records that the call has ended. [`Self::plan`] decides when the next one is due.
     fn ended(&mut self, now: Instant) {
         self.state = State::Waiting {
             since: now,
@@ -189,8 +194,9 @@ impl Lister {
         };
     }
 
-    /// It was answered after `took`. `overdue` is the limit for that. A list that was sent `beside` an
-    /// outstanding one may be delayed by it: a list that is in time does not become late so.
+    /// Records that the list was answered after `took`. `overdue` is the limit for that. A call
+    /// that was sent `beside` the outstanding call of the other list may be delayed by it, so it
+    /// does not make a list late that was in time.
     pub(super) fn received(
         &mut self,
         took: Duration,
@@ -212,7 +218,7 @@ impl Lister {
         }
     }
 
-    /// It failed with an error that is evidence about the list. Returns whether the error is new.
+    /// Records an error that is evidence about the list. Returns whether the error is new.
     pub(super) fn failed(&mut self, error: &CallError, now: Instant) -> bool {
         self.ended(now);
         let failing = Last::Failing(error.clone());
@@ -220,29 +226,32 @@ impl Lister {
         std::mem::replace(&mut self.last, failing) != self.last
     }
 
-    /// The connection was lost before the answer.
+    /// Records that the connection was lost before the answer.
     pub(super) fn lost(&mut self, error: &CallError, now: Instant) {
         self.ended(now);
         self.failed_at = Some(now);
         self.last = Last::Lost(error.clone());
     }
 
-    /// Decides when it is due, if it waits, or whether it is due earlier. `shortest` is the shortest
-    /// period between two lists, and `period` the current one, which is longer while changes are
-    /// announced.
+    /// Plans when a waiting list is due, perhaps earlier than was planned before. `shortest` is the
+    /// shortest period between two lists, and `period` the current one, which is longer while
+    /// changes are announced.
     pub(super) fn plan(&mut self, shortest: Duration, period: Duration) {
         let State::Waiting { since, next, .. } = &mut self.state else {
             return;
         };
         let pause = match (&self.last, self.punctuality) {
-            // The runtime would produce it for nothing each time, at a high cost.
+            // The runtime would produce the list again at a high cost, and it could not be
+            // received.
             (Last::Failing(CallError::TooLarge(_)), _) => MAX_RETRY_PAUSE.max(shortest),
             (Last::Failing(_) | Last::Lost(_), _) => shortest,
             (Last::None, _) => return,
             (_, Punctuality::InTime) => period,
-            // What happened while it was late is requested at once, but only one time.
+            // A late list is requested again at once, to show what changed meanwhile, but only
+            // once.
             (_, Punctuality::Late(_)) => Duration::ZERO,
-            // Although changes are announced, a slow list is retried after its own duration.
+            // Even while changes are announced, a slow list waits no longer than it took (or than the
+            // shortest period, if that is longer).
             (_, Punctuality::Slow(took)) => period
                 .min(shortest.max(took))
                 .max(took / SLOW_PAUSE_DIVISOR),
@@ -257,7 +266,7 @@ impl Lister {
         self.known_as_of = Some(requested);
     }
 
-    /// Why it fails although there is a connection, if it does.
+    /// The error of a list that fails although there is a connection.
     pub(super) fn failure(&self) -> Option<&CallError> {
         match &self.last {
             Last::Failing(error) => Some(error),
@@ -269,7 +278,7 @@ impl Lister {
         matches!(self.failure(), Some(CallError::TooLarge(_)))
     }
 
-    /// How the connection was lost before the answer.
+    /// The error of the last call, if its connection was lost.
     pub(super) fn loss(&self) -> Option<&CallError> {
         match &self.last {
             Last::Lost(error) => Some(error),
@@ -277,8 +286,8 @@ impl Lister {
         }
     }
 
-    /// Whether it waits and was answered in time, so that it is requested together with the other
-    /// list.
+    /// Whether the list is requested together with the other one: it waits, and was last answered
+    /// in time.
     pub(super) fn goes_along(&self) -> bool {
         !self.is_outstanding() && self.last == Last::Good && self.punctuality == Punctuality::InTime
     }
@@ -295,7 +304,8 @@ mod tests {
 
     const SECOND: Duration = Duration::from_secs(1);
 
-    /// When a list is due that was requested at `start`, and took this many seconds each time.
+    /// When a list is due that was first requested at `start`, after calls that took this many
+    /// seconds each.
     fn due_after(took: &[u32], start: Instant) -> Option<Instant> {
         let mut lister = Lister::new(start);
         let mut now = start;

@@ -72,7 +72,7 @@ impl PerList<bool> {
         self.sandboxes || self.containers
     }
 
-    /// The only list for which this is true.
+    /// The list for which this is true, if it is true for exactly one.
     pub(crate) fn single(self) -> Option<List> {
         match (self.sandboxes, self.containers) {
             (true, false) => Some(List::Sandboxes),
@@ -89,7 +89,7 @@ impl PerList<bool> {
         self.zip(other).map(|(one, other)| one && !other)
     }
 
-    /// Whether this is true for each list for which `other` is.
+    /// Whether this is true for every list for which `other` is true.
     pub(crate) fn covers(self, other: Self) -> bool {
         !other.but_not(self).any()
     }
@@ -113,7 +113,7 @@ pub(crate) struct Ages {
 }
 
 impl Ages {
-    /// The age of the list that has been outstanding for longer.
+    /// The age of the list call that has been outstanding longest.
     pub(crate) fn oldest_list(self) -> Option<Duration> {
         self.lists.sandboxes.max(self.lists.containers)
     }

@@ -1,7 +1,7 @@
 //! Consecutive losses of the connection, each soon after the same call was sent.
 //!
 //! A runtime may crash on a list, on `Version`, on the event stream or on the status of one
-//! container, and does so before the call is suspect. One loss may be chance. After two, the call is
+//! container, and does so before the call is suspect. One loss may be a coincidence. After two, the call is
 //! sent again only after a pause, and each further pause is four times as long.
 
 use std::time::Duration;
@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use super::limits::SUSPECT_AFTER;
 use crate::model::backoff::Backoff;
 
-/// Consecutive losses, and until when the call is withheld because of them.
+/// Consecutive losses, and the time until which the call is withheld because of them.
 #[derive(Clone, Debug)]
 pub(super) struct Losses {
     count: u32,
@@ -21,7 +21,7 @@ pub(super) struct Losses {
 }
 
 impl Losses {
-    /// No losses. No pause will be longer than `longest`.
+    /// Begins with no losses. No pause will be longer than `longest`.
     pub(super) fn new(longest: Duration) -> Self {
         Self {
             count: 0,
@@ -30,7 +30,7 @@ impl Losses {
         }
     }
 
-    /// The connection was lost at `now`.
+    /// Counts a loss of the connection at `now`.
     pub(super) fn count(&mut self, now: Instant) {
         self.count += 1;
         self.until = Some(match self.are_repeated() {
@@ -39,7 +39,7 @@ impl Losses {
         });
     }
 
-    /// The call was sent, and the connection was not lost.
+    /// Forgets the losses: the call was sent, and the connection was not lost.
     pub(super) fn forget(&mut self) {
         self.count = 0;
         self.backoff.reset();

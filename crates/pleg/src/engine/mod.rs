@@ -20,7 +20,7 @@
 //!      reports     passes, pass_ends     relists and sweeps: when they are over, and which observed a pod
 //!                  unobserved, coverage  which pods are not observed, and why
 //!                  reporter              when a change of health is reported
-//!                  settling              after a pause of this process: what waits is taken in first
+//!                  settling              after a pause of this process: waiting answers are taken in first
 //! ```
 //!
 //! Each part owns its state and receives the time as an argument. The engine never waits for the

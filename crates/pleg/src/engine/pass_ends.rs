@@ -1,7 +1,5 @@
 //! When passes begin and end, and what is reported when coverage changes.
 
-use std::collections::BTreeSet;
-
 use tokio::time::Instant;
 
 use super::call::List;
@@ -9,7 +7,6 @@ use super::limits::SUSPECT_AFTER;
 use super::passes::{Awaited, Basis, Completed};
 use super::reporter::ObservationProgress;
 use super::state::Engine;
-use crate::model::id::PodUid;
 use crate::model::snapshot::Counts;
 use crate::model::wall_time::Moment;
 use crate::observer::Measurement;
@@ -18,7 +15,7 @@ use crate::out::health::Blind;
 use crate::out::record::Record;
 
 impl Engine {
-    /// Begins a pass: its lists or its sweep are taken in, and the pods that differ are being
+    /// Begins a pass. Its lists or its sweep have been taken in, and the pods that differ are being
     /// inspected.
     pub(super) fn begin_pass(&mut self, basis: Basis, now: Moment) {
         // A pod that is being inspected because of a later hint may have differed before.
@@ -28,22 +25,16 @@ impl Engine {
                 differing.note_earlier(&uid, basis.begun.instant);
             }
         }
-        let (ledger, records, inspector) = (&self.ledger, &self.records, &self.inspector);
-        let (overdue_pods, failures) = (&self.unobserved.overdue_pods, &self.unobserved.failures);
-        self.reporting.passes.begin(basis, now.instant, || {
-            // The pass does not wait for pods that are reported already.
-            let mut reported: BTreeSet<PodUid> = inspector.waiting_for_room().cloned().collect();
-            reported.extend(overdue_pods.keys().cloned());
-            let stuck = ledger.stuck(|uid| records.knows(uid));
-            reported.extend(stuck.filter_map(|call| Some(call.about.pod?.uid)));
-            let inspecting = records.inspecting();
-            let waiting = inspecting - &reported;
-            Awaited {
-                have_all_failed: waiting.iter().all(|uid| failures.error_of(uid).is_some()),
-                given_up: inspecting & &reported,
-                waiting,
-            }
-        });
+        // The pass does not wait for pods that are reported already.
+        let mut reported = self.pods_with_reported_call();
+        reported.extend(self.inspector.waiting_for_room().cloned());
+        reported.extend(self.unobserved.overdue_pods.keys().cloned());
+        let inspecting = self.records.inspecting();
+        let pods = Awaited {
+            waiting: inspecting - &reported,
+            given_up: inspecting & &reported,
+        };
+        self.reporting.passes.begin(basis, now.instant, pods);
     }
 
     pub(super) fn complete_pass(&mut self, now: Moment) {
@@ -71,8 +62,7 @@ impl Engine {
         }
     }
 
-    /// Requests lists now if the last pods were observed without any: the next relist may be far
-    /// away.
+    /// Requests lists now if pods were last observed without them: the next relist may be far away.
     fn request_needed_lists(&mut self, now: Instant) {
         let Some(time) = self.needs_lists_since() else {
             return;
@@ -123,7 +113,7 @@ impl Engine {
             has_unobserved: self.unobserved_by_last_pass().next().is_some(),
             needs_pass: self.reporting.passes.needs_pass() || self.relister.outdated().any(),
             needs_lists: self.needs_lists_since().is_some(),
-            answered: self.ledger.last_answer_of_pods(),
+            answered: self.ledger.last_answered_call(),
             has_stalled: self
                 .ledger
                 .unresponsive_since()
@@ -138,7 +128,7 @@ impl Engine {
         }
     }
 
-    /// Notes that a pod was inspected successfully as of `begun`.
+    /// Records that a pod was inspected successfully as of `begun`.
     pub(super) fn note_inspected(&mut self, begun: Moment, now: Instant) {
         let pods_known = match self.unseen_parts_now(now).contains(&Blind::NewPods) {
             true => Some(begun.instant),

@@ -15,16 +15,15 @@ use crate::out::coverage::{Pass, PassKind};
 #[derive(Debug, Default)]
 pub(crate) struct Passes {
     current: Option<OpenPass>,
-    /// The newest of the passes that were to begin while one was open.
+    /// The newest of the passes that were requested while one was open.
     next: Option<Basis>,
-    /// When the first pass began that no completed pass by lists covers: it was still waiting for
-    /// another pass to end, or ended without observing a pod.
+    /// The beginning of the first pass that no completed pass by lists covers yet: it had to wait
+    /// for the open pass, or it was abandoned.
     needed_since: Option<Instant>,
     /// How many passes observed at least one pod.
     completed: u64,
     last: Option<Pass>,
-    /// When the newest lists were requested by which a pass completed. What is newer may be
-    /// unobserved.
+    /// The newest time as of which a pass by lists has completed. What is newer may be unobserved.
     listed: Option<Instant>,
 }
 
@@ -41,22 +40,21 @@ pub(crate) struct Basis {
 /// The pods that differ when a pass begins.
 #[derive(Debug)]
 pub(crate) struct Awaited {
-    /// Those that the pass still waits for.
+    /// The pods that the pass still waits for.
     pub(crate) waiting: BTreeSet<PodUid>,
-    /// Those that it does not wait for, because they are reported. They are not observed by this
-    /// pass.
+    /// The pods that the pass does not wait for, because they are reported. The pass does not
+    /// observe them.
     pub(crate) given_up: BTreeSet<PodUid>,
-    /// Whether all pods that it waited for at first had failed before.
-    pub(crate) have_all_failed: bool,
 }
 
 #[derive(Debug)]
 struct OpenPass {
     basis: Basis,
-    /// When it began to wait. Its lists were requested earlier.
+    /// When the pass began to wait. Its lists were requested earlier.
     started: Instant,
     pods: Awaited,
-    /// How many pods it waited for at first, and whether it has observed the end of one of them.
+    /// How many pods the pass waited for at first, and whether one of them has been inspected or
+    /// removed.
     awaited: usize,
     has_ended_one: bool,
 }
@@ -71,7 +69,7 @@ pub(crate) struct Progress {
 impl Passes {
     /// Begins a pass now, or after the open one. Replacing the open pass would be wrong: no pass
     /// would wait for the pods that differ in it.
-    pub(crate) fn begin(&mut self, basis: Basis, now: Instant, pods: impl FnOnce() -> Awaited) {
+    pub(crate) fn begin(&mut self, basis: Basis, now: Instant, pods: Awaited) {
         if self.current.is_some() {
             let is_newer = |next: Basis| next.begun.instant >= basis.begun.instant;
             if !self.next.is_some_and(is_newer) {
@@ -79,7 +77,6 @@ impl Passes {
             }
             self.needed_since.get_or_insert(basis.begun.instant);
         } else {
-            let pods = pods();
             self.current = Some(OpenPass {
                 basis,
                 started: now,
@@ -90,13 +87,11 @@ impl Passes {
         }
     }
 
-    /// Whether the open pass has given up each pod that it waited for, and not only pods that had
-    /// failed before.
+    /// Whether the open pass has given up each pod that it waited for.
     pub(crate) fn has_given_up_all(&self) -> bool {
         let pass = self.current.as_ref();
         pass.is_some_and(|pass| {
-            let gave_up = pass.awaited > 0 && !pass.has_ended_one && pass.pods.waiting.is_empty();
-            gave_up && !pass.pods.have_all_failed
+            pass.awaited > 0 && !pass.has_ended_one && pass.pods.waiting.is_empty()
         })
     }
 
@@ -112,7 +107,7 @@ impl Passes {
         (!pass.pods.waiting.is_empty()).then(|| pass.started + duration)
     }
 
-    /// The pod is reported: the pass neither waits for it nor observes it.
+    /// Gives up a pod that is reported: the open pass neither waits for it nor observes it.
     pub(crate) fn give_up(&mut self, uid: &PodUid) {
         if let Some(pass) = &mut self.current
             && pass.pods.waiting.remove(uid)
@@ -121,7 +116,7 @@ impl Passes {
         }
     }
 
-    /// The connection was lost: ends the open pass without an observation.
+    /// The connection was lost: ends the open pass without an observation, and drops the next one.
     pub(crate) fn abandon(&mut self) {
         if let Some(pass) = self.current.take() {
             self.needed_since.get_or_insert(pass.basis.begun.instant);
@@ -134,7 +129,7 @@ impl Passes {
         self.next.take_if(|_| self.current.is_none())
     }
 
-    /// The pod was inspected or removed.
+    /// Stops waiting for a pod that was inspected or removed.
     pub(crate) fn ended(&mut self, uid: &PodUid) {
         if let Some(pass) = &mut self.current {
             pass.has_ended_one |= pass.pods.waiting.remove(uid);
@@ -184,7 +179,7 @@ impl Passes {
         pass.is_some_and(|pass| pass.pods.waiting.is_empty())
     }
 
-    /// What the open pass is based on.
+    /// Whether the open pass rests on lists or on a sweep.
     pub(crate) fn kind(&self) -> Option<PassKind> {
         self.current.as_ref().map(|pass| pass.basis.kind)
     }
@@ -193,8 +188,8 @@ impl Passes {
         self.current.is_some()
     }
 
-    /// Whether some pass is not covered by a completed one, or some sweep not by lists. What
-    /// differed or was new then may be unobserved.
+    /// Whether a pass is needed: an earlier pass is not covered by a completed one, or a sweep is
+    /// not covered by later lists. What differed or was new then may be unobserved.
     pub(crate) fn needs_pass(&self) -> bool {
         self.needed_since.is_some() || self.swept_since_lists().is_some()
     }
@@ -244,10 +239,9 @@ mod tests {
 
     fn begin_as(kind: PassKind, passes: &mut Passes, begun: Moment, waiting: &[&str]) {
         let waiting: BTreeSet<_> = waiting.iter().map(|uid| PodUid::from(*uid)).collect();
-        let pods = || Awaited {
+        let pods = Awaited {
             waiting,
             given_up: BTreeSet::new(),
-            have_all_failed: false,
         };
         let basis = Basis {
             begun,
@@ -270,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_of_the_passes_that_were_to_begin_during_another_follows_it() {
+    fn the_newest_pass_that_was_requested_during_another_follows_it() {
         let [first, second, third] = moments();
         let mut passes = Passes::default();
         begin(&mut passes, first, &["a"]);
@@ -291,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pass_that_a_lost_connection_ends_is_needed_until_another_completes() {
+    fn a_pass_that_ended_with_the_connection_is_needed_until_another_completes() {
         let [first, second, third] = moments();
         let mut passes = Passes::default();
         passes.abandon();

@@ -3,7 +3,7 @@
 //! ```text
 //!   a container runs --> its PID (verbose ContainerStatus) --> opened --> live --ends-->
 //!     dead: its status is requested, after growing pauses, until it shows the exit --> hint
-//!        \-- for seconds the status shows it as running: a contradiction, which is reported. If its
+//!        \-- after 2 s the status still shows it as running: a contradiction, which is reported. If its
 //!            PID is another one by then, it was restarted under its id, as Docker does
 //!   the runtime does not list it any more --> watched for as long as its process runs, which is
 //!     reported: a runtime that could not read its own records has lost it
@@ -41,18 +41,18 @@ const PIDS_LOST: &str =
 #[derive(Debug, Default)]
 pub(crate) struct Processes {
     is_enabled: bool,
-    /// Whether a process was opened by the PID that the runtime reported, so that both use the same
-    /// PID namespace.
+    /// Whether any process could be opened by the PID that the runtime reported. If so, this process and
+    /// the runtime use the same PID namespace.
     has_opened_process: bool,
     /// Boxed, because a map of large values leaves much of its memory unused.
     watches: BTreeMap<Id, Box<Watch>>,
-    /// The ids whose PID is to be requested, by the time from which on, and those whose process has
-    /// ended. Ten thousand live processes need no work, so they are in none of these sets.
+    /// The ids whose PID is to be requested, each with the time at which that is due.
     wanted: BTreeSet<(Instant, Id)>,
+    /// The ids whose process has ended. A live process needs no work, so its id is in neither set.
     dead: BTreeSet<Id>,
-    /// How many of the wanted ones could not be watched before.
+    /// How many containers could not be watched and wait for another attempt.
     failed: usize,
-    /// The containers that are not listed any more and whose process runs, and since when.
+    /// The containers whose process runs although the runtime no longer lists them, and since when.
     unlisted: BTreeMap<Id, Instant>,
 }
 
@@ -65,16 +65,16 @@ struct Watch {
 
 #[derive(Debug)]
 enum State {
-    /// Its PID is to be requested at `at`, or once there is room. `why` is why it could not be
-    /// watched before.
+    /// The PID is to be requested at `at`, or later once there is room. `why` is why the process could
+    /// not be watched before.
     Wanted {
         at: Instant,
         pause: Duration,
         why: Option<Cow<'static, str>>,
     },
-    /// Its PID is requested, or its process is being opened.
+    /// The call for the PID is outstanding, or the process is being opened.
     Opening { pause: Duration, pid: Option<u32> },
-    /// The kernel will report its end.
+    /// The process is watched: the kernel will report its end.
     Live { pid: u32 },
     /// The process has ended, and the runtime does not report that yet.
     Dead {
@@ -82,7 +82,7 @@ enum State {
         since: Instant,
         next: Instant,
         pause: Duration,
-        /// Whether the runtime has reported it as running after the exit.
+        /// Whether the runtime has reported the container as running after the exit.
         is_denied: bool,
     },
 }
@@ -101,7 +101,7 @@ impl State {
 }
 
 impl Processes {
-    /// Watches no process unless it `is_enabled`.
+    /// Processes are watched only if `is_enabled`.
     pub(crate) fn new(is_enabled: bool) -> Self {
         Self {
             is_enabled,
@@ -127,7 +127,7 @@ impl Processes {
         }
     }
 
-    /// A container is not listed any more. Returns whether its process runs and stays watched.
+    /// Records that a container is no longer listed. Returns whether its process runs and stays watched.
     pub(crate) fn unlist(&mut self, id: &Id, now: Instant) -> bool {
         let is_live = matches!(self.state(id), Some(State::Live { .. }));
         if is_live {
@@ -136,7 +136,8 @@ impl Processes {
         is_live
     }
 
-    /// A container has ended or was removed. Returns whether its process was watched.
+    /// Forgets a container that has ended or was removed. Returns whether its process was watched or
+    /// to be watched.
     pub(crate) fn forget(&mut self, id: &Id) -> bool {
         self.take_from_sets(id);
         self.unlisted.remove(id);
@@ -174,7 +175,8 @@ impl Processes {
             }
             Some(State::Dead { .. }) => {
                 self.dead.remove(id);
-                // If the runtime reports it as running, its PID may be another one by now.
+                // While the runtime reports the container as running, its PID is requested again, so the
+                // id may be in `wanted` too.
                 self.wanted.retain(|(_, wanted)| wanted != id);
             }
             _ => {}
@@ -199,7 +201,7 @@ impl Processes {
         Some(call)
     }
 
-    /// A PID call ended. Returns the process to open.
+    /// Takes in the answer to a PID call. Returns the PID of the process to open.
     pub(crate) fn on_pid(
         &mut self,
         id: &Id,
@@ -222,7 +224,7 @@ impl Processes {
     fn open(&mut self, id: &Id, reported: u32) -> Option<u32> {
         let pause = match *self.state(id)? {
             State::Opening { pause, .. } => pause,
-            // It was restarted.
+            // The container was restarted under its id.
             State::Dead { pid, .. } if pid != reported => FIRST_RETRY_PAUSE,
             _ => return None,
         };
@@ -231,7 +233,7 @@ impl Processes {
         pid
     }
 
-    /// The process is being watched, or cannot be.
+    /// Takes in whether the process of a container is watched now.
     pub(crate) fn on_opened(&mut self, id: &Id, opened: Result<(), Unwatched>, now: Instant) {
         let state = self.state(id);
         match opened {
@@ -252,8 +254,8 @@ impl Processes {
         }
     }
 
-    /// The PIDs are now known to be visible. The processes that were not visible before may have
-    /// ended.
+    /// Requests all wanted PIDs again now. PIDs are known to be visible, so a process that was not
+    /// visible before may have ended.
     fn retry_all(&mut self, now: Instant) {
         for (_, id) in std::mem::take(&mut self.wanted) {
             let watch = self.watches.get_mut(&id);
@@ -264,7 +266,7 @@ impl Processes {
         }
     }
 
-    /// Notes why a process is not watched. It is tried again after a pause.
+    /// Records why a process is not watched, and tries again after a pause.
     fn retry(&mut self, id: &Id, why: Cow<'static, str>, now: Instant) {
         let Some(&State::Opening { pause, .. }) = self.state(id) else {
             return;
@@ -284,7 +286,7 @@ impl Processes {
             State::Dead { next, .. } => Some(*next),
             _ => None,
         });
-        // What is already due is requested, or waits for room: an answer ends that, not time.
+        // What is already due waits for an answer, not for a time.
         let mut wanted = self.wanted.range((just_after(now), Id::from(""))..);
         let wanted = wanted.next().map(|(at, _)| *at);
         dead.filter(|time| *time > now).chain(wanted).min()
@@ -293,14 +295,6 @@ impl Processes {
     /// Whether each process is watched, or will be soon.
     pub(crate) fn are_all_watched(&self) -> bool {
         self.is_enabled && self.failed == 0
-    }
-
-    /// Whether the kernel has reported the exit of this container, or will.
-    pub(crate) fn can_report_death(&self, id: &Id) -> bool {
-        matches!(
-            self.state(id),
-            Some(State::Live { .. } | State::Dead { .. })
-        )
     }
 
     /// The state of the watches. `admits_pids` is whether PIDs may be requested now.

@@ -1,28 +1,28 @@
 //! Suspects are status calls during which the connection to the runtime was lost: one of them may have
-//! crashed the runtime. A suspect that is lost twice in succession is quarantined.
+//! crashed the runtime. A call that is lost twice in succession is quarantined.
 //!
 //! ```text
-//!   lost once --> lost again: quarantine --> lost there twice: withheld for 1, 4, 16 ... 300 s
+//!   lost once --> lost again: quarantine --> lost alone twice: withheld for 1, 4, 16 ... 300 s
 //!        \__________________\________________________________\--> answered, or outstanding for a
 //!                                                                 second: an ordinary call again
 //! ```
 //!
-//! A single loss usually means that the runtime was restarted, which has nothing to do with a call: all
+//! A single loss usually means that the runtime was restarted, which has nothing to do with a call, so all
 //! outstanding calls are sent again concurrently. At most one quarantined call is outstanding, and the
 //! next one is sent as soon as it is answered. Ordinary calls continue meanwhile: a quarantined call may
-//! be stuck for a second, and no other pod waits for it.
+//! be outstanding for a second, and no other pod waits for it.
 //!
-//! A quarantined call that is lost was the only quarantined call outstanding (*alone*); ordinary calls may
-//! have been outstanding too. After two such losses in succession the call is reported and withheld, with
-//! back-off. The report states only what was observed, because the runtime may have ended for another
-//! reason. The call is always tried again, and its first answer ends the quarantine. A call for a PID is
-//! different: after one loss in quarantine it is not sent again.
+//! A quarantined call is sent *alone*: no other quarantined call is outstanding, although ordinary calls
+//! may be. A call that was lost alone twice in succession is reported and withheld, with back-off. The
+//! report states only what was observed, because the runtime may have ended for another reason. The call
+//! is always tried again, and its first answer ends the quarantine. A call for a PID is different: after
+//! one loss in quarantine it is not sent again.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use tokio::time::Instant;
 
-use super::call::{Call, Key, Request};
+use super::call::{Call, Request};
 use super::limits::{MAX_WITHHELD_PAUSE, RECONNECT_WITHIN, SUSPECT_AFTER};
 use super::losses::Losses;
 use crate::model::id::Id;
@@ -46,7 +46,7 @@ pub(crate) struct Quarantine {
     waiting: Vec<Call>,
     /// The quarantined call that is outstanding, and when it was sent.
     sent: Option<(Request, Instant)>,
-    /// When the connection was last lost; `None` once a call is answered that was sent later.
+    /// When the connection was last lost; `None` once a call that was sent later is answered.
     lost_at: Option<Instant>,
     /// The consecutive losses of quarantined PID calls, of any container.
     pids: Losses,
@@ -58,8 +58,6 @@ struct Suspect {
     is_quarantined: bool,
     /// The losses while it was the only outstanding quarantined call.
     alone: Losses,
-    /// Whether its answer is needed, according to the last lists.
-    is_wanted: bool,
 }
 
 impl Default for Quarantine {
@@ -85,7 +83,7 @@ impl Suspect {
 }
 
 impl Quarantine {
-    /// The connection was lost before the answer to a call that was `sent` then.
+    /// Records that the connection was lost before the answer to this call, which was `sent` then.
     pub(crate) fn lost(&mut self, request: &Request, sent: Instant, now: Instant) {
         self.lost_at = Some(now);
         let was_alone = self.ended(request);
@@ -100,13 +98,11 @@ impl Quarantine {
             let suspect = Suspect {
                 is_quarantined: false,
                 alone: Losses::new(MAX_WITHHELD_PAUSE),
-                is_wanted: true,
             };
             self.suspects.insert(request.clone(), suspect);
             return;
         };
         suspect.is_quarantined = true;
-        suspect.is_wanted = true;
         if was_alone {
             suspect.alone.count(now);
             if let Request::Pid(_) = request {
@@ -115,7 +111,8 @@ impl Quarantine {
         }
     }
 
-    /// A call that was `sent` then was answered, perhaps with an error.
+    /// Records that this call, which was `sent` then, was answered, perhaps with an error. So it is no
+    /// longer a suspect.
     pub(crate) fn answered(&mut self, request: &Request, sent: Instant) {
         self.ended(request);
         self.suspects.remove(request);
@@ -125,12 +122,12 @@ impl Quarantine {
         self.lost_at.take_if(|lost| sent > *lost);
     }
 
-    /// There was no connection to send the call on.
+    /// Gives up the turn of a call that could not be sent, because there was no connection.
     pub(crate) fn not_sent(&mut self, request: &Request) {
         self.ended(request);
     }
 
-    /// A call has ended. Returns whether it was the outstanding quarantined one.
+    /// Ends the turn of a call. Returns whether the call was the outstanding quarantined one.
     fn ended(&mut self, request: &Request) -> bool {
         self.sent.take_if(|(sent, _)| sent == request).is_some()
     }
@@ -159,7 +156,7 @@ impl Quarantine {
         self.pids.until() <= Some(now)
     }
 
-    /// A call waits for its turn.
+    /// Adds a call to those that wait for their turn.
     pub(crate) fn wait(&mut self, call: Call) {
         self.waiting.push(call);
     }
@@ -192,40 +189,20 @@ impl Quarantine {
         suspect.is_none_or(|suspect| !suspect.is_quarantined)
     }
 
-    /// Lists were taken in. `is_wanted` contains the listed ids of suspects, and whether their
-    /// status is needed. The other suspects are forgotten.
-    pub(crate) fn listed(&mut self, is_wanted: &BTreeMap<Id, bool>) {
-        self.suspects.retain(|request, suspect| {
-            let listed = request.id().and_then(|id| is_wanted.get(id));
-            suspect.is_wanted = listed.copied().unwrap_or_default();
-            listed.is_some()
-        });
+    /// Lists were taken in: forgets the calls about ids that are not listed.
+    pub(crate) fn keep(&mut self, is_listed: impl Fn(&Id) -> bool) {
+        self.suspects
+            .retain(|request, _| request.id().is_some_and(&is_listed));
     }
 
-    /// The ids of suspects.
-    pub(crate) fn ids(&self) -> BTreeSet<Id> {
-        let ids = self.suspects.keys().filter_map(Request::id);
-        ids.cloned().collect()
-    }
-
-    /// How many needed status calls were lost, without those that are `reported` otherwise.
-    pub(crate) fn lost_calls(&self, is_reported: impl Fn(&Key) -> bool) -> usize {
-        self.needed().filter(|key| !is_reported(key)).count()
-    }
-
-    /// The needed suspect calls.
+    /// The suspect calls. A PID call is left out: it is no evidence about the same call without the PID.
     pub(crate) fn calls(&self) -> impl Iterator<Item = SuspectCall> {
-        self.needed()
-            .filter_map(|(call, id)| Some(SuspectCall { call, id: id? }))
-    }
-
-    /// A PID call is left out: it is no evidence about the same call without the PID.
-    fn needed(&self) -> impl Iterator<Item = Key> {
-        let needed = self
-            .suspects
-            .iter()
-            .filter(|(request, suspect)| suspect.is_wanted && !matches!(request, Request::Pid(_)));
-        needed.map(|(request, _)| request.key())
+        let suspects = self.suspects.keys();
+        let calls = suspects.filter(|request| !matches!(request, Request::Pid(_)));
+        calls.filter_map(|request| match request.key() {
+            (call, Some(id)) => Some(SuspectCall { call, id }),
+            _ => None,
+        })
     }
 }
 

@@ -12,7 +12,7 @@
 //! one.
 //!
 //! A list is due when the pause after the last one ends ([`Lister::plan`]; the period is
-//! `Engine::period`, which is short as soon as there is a reason), or sooner if it is wanted:
+//! `Engine::period`, which is short while changes may be missed), or sooner if the list is wanted:
 //!
 //! - the stream or the watch of births began, or lost changes; an event named an unknown pod;
 //! - a status contradicts the last list, or was not found; an inspection failed;
@@ -20,7 +20,7 @@
 //! - a pass observed no pod, or pods were observed without this list; a sweep needs it;
 //! - this process was paused for longer than the period; a user of the library asked for it.
 //!
-//! It is never sent before the pause that follows lost connections.
+//! A list is never sent during the pause that follows lost connections.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -69,13 +69,13 @@ pub(crate) struct Relister {
     complete: Complete,
 }
 
-/// As of when relists are complete.
+/// The times as of which relists were complete.
 #[derive(Clone, Copy, Debug, Default)]
 struct Complete {
     last: Option<Instant>,
-    /// The one before it.
+    /// The time of the relist before the last one.
     before: Option<Instant>,
-    /// The last one whose lists a kubelet could have received.
+    /// The time of the last relist whose lists a kubelet could have received.
     for_kubelet: Option<Instant>,
 }
 
@@ -100,27 +100,30 @@ impl Relister {
         self.lists.as_ref().map(of)
     }
 
-    /// When the list that waits longest is due; `None` while a list is outstanding.
+    /// When both lists are due; `None` while a list is outstanding.
     pub(crate) fn due(&self) -> Option<Instant> {
         let [one, other] = self.each(Lister::due).both();
         Some(one?.max(other?))
     }
 
-    /// When a list is next due. While `Version` is awaited first, only its answer goes on.
+    /// When a list is next due. While `Version` must be answered first, a list that is due already
+    /// does not count.
     pub(crate) fn alarm(&self, is_awaiting_version: bool, now: Instant) -> Option<Instant> {
         let is_blocked = is_awaiting_version && self.needs_version();
         let due = self.each(Lister::due).both().into_iter().flatten();
         due.filter(|due| *due > now || !is_blocked).min()
     }
 
-    /// Makes due each list that is not known as of a later time than `after`.
+    /// Makes each list due, unless its contents are or will be known as of a time later than
+    /// `after`.
     pub(crate) fn request(&mut self, after: Instant) {
         for list in List::BOTH {
             self.lists[list].request(after);
         }
     }
 
-    /// Makes one list due, unless it is outstanding or is known as of a later time than `after`.
+    /// Makes one list due, unless it is outstanding or its contents are known as of a time later
+    /// than `after`.
     pub(crate) fn request_list(&mut self, list: List, after: Instant) {
         if !self.lists[list].is_outstanding() {
             self.lists[list].request(after);
@@ -149,7 +152,8 @@ impl Relister {
     }
 
     /// The call to send now. `Version` is sent first if the runtime is unknown, because its answer
-    /// decides which version of CRI is used. A list that is due takes the other one along.
+    /// decides which version of CRI is used. When a list is due, the other one is sent with it if
+    /// it was last answered in time.
     pub(crate) fn next_call(&mut self, is_awaiting_version: bool, now: Moment) -> Option<Request> {
         let due = self.each(|list| list.is_due(now.instant));
         if !due.any() {
@@ -170,7 +174,7 @@ impl Relister {
         Some(Request::List(list))
     }
 
-    /// A list was answered.
+    /// Records the answer to a list.
     pub(crate) fn received<R: ListRow>(&mut self, listing: Listing<R>, now: Instant) {
         let other = self.lists[R::LIST.other()].begun();
         let list = &mut self.lists[R::LIST];
@@ -194,7 +198,7 @@ impl Relister {
         self.judge_connection(R::LIST, begun.instant, None, now);
     }
 
-    /// A list failed, or its connection was lost.
+    /// Records that a list failed, or that its connection was lost.
     pub(crate) fn failed(&mut self, list: List, error: &CallError, now: Instant) {
         let lister = &mut self.lists[list];
         let Some(begun) = lister.begun() else {
@@ -212,15 +216,16 @@ impl Relister {
         self.judge_connection(list, begun.instant, Some(error), now);
     }
 
-    /// Decides when the lists that have ended are due, or whether they are due earlier. `period` is the
-    /// current period between two lists.
+    /// Plans when the waiting lists are due, perhaps earlier than was planned before. `period` is
+    /// the current period between two lists.
     pub(crate) fn plan(&mut self, period: Duration) {
         for list in List::BOTH {
             self.lists[list].plan(self.period, period);
         }
     }
 
-    /// How long the failed relist took of which this list, sent at `begun`, was the last to end.
+    /// How long a failed relist took. This list, which was sent at `begun`, was the last of the two
+    /// to end.
     pub(crate) fn failed_relist(
         &self,
         list: List,
@@ -233,8 +238,8 @@ impl Relister {
         (is_failed && !other.is_outstanding()).then(|| now.duration_since(begun))
     }
 
-    /// Takes the newest rows of a list that are not taken in yet. While `waits`, they wait for the
-    /// other list if that was sent earlier or at the same time.
+    /// Takes the newest rows of a list, unless they were taken in before. While `waits`, the rows
+    /// are held until the other list ends, if that was sent earlier or at the same time.
     pub(crate) fn take_new<R: ListRow>(&mut self, waits: bool) -> Option<(Rows<R>, Interval)> {
         if self.is_held::<R>(waits) {
             return None;
@@ -244,7 +249,8 @@ impl Relister {
         let interval = Interval {
             begun: newest.begun.instant,
             ended: newest.ended,
-            // What its statuses are compared with may be of a sweep, or of an earlier list.
+            // The records that these rows are compared with may rest on a sweep, or on an earlier
+            // list.
             source: Source::Sweep,
         };
         let rows = newest.rows.clone();
@@ -260,8 +266,9 @@ impl Relister {
             .is_some_and(|newest| other.is_some_and(|other| other.instant <= newest.begun.instant))
     }
 
-    /// Completes a relist if both lists are known as of a later time than before. Returns what they
-    /// show, and as of when. While `waits`, a list may wait for the other one.
+    /// Completes a relist if both lists reflect a later time than the last complete relist. Returns
+    /// what they show, and the time as of which they show it. While `waits`, a list may be held for
+    /// the other one.
     pub(crate) fn complete(&mut self, waits: bool) -> Option<(Snapshot, Moment)> {
         if self.is_held::<ListedSandbox>(waits) || self.is_held::<ListedContainer>(waits) {
             return None;
@@ -299,18 +306,19 @@ impl Relister {
         Some((snapshot, begun))
     }
 
-    /// As of when the last relist is complete; `None` before the first one.
+    /// The time as of which the last relist was complete; `None` before the first one.
     pub(crate) fn last_good(&self) -> Option<Instant> {
         self.complete.last
     }
 
-    /// As of when the newest relist before `time` is complete. Only two are remembered.
+    /// The time as of which the newest relist before `time` was complete. Only the last two relists
+    /// are remembered.
     pub(crate) fn good_before(&self, time: Instant) -> Option<Instant> {
         let good = [self.complete.last, self.complete.before];
         good.into_iter().flatten().find(|begun| *begun < time)
     }
 
-    /// The last relist whose lists a kubelet could have received.
+    /// The time as of which the last relist that a kubelet could have received was complete.
     pub(crate) fn good_for_kubelet(&self) -> Option<Instant> {
         self.complete.for_kubelet
     }
@@ -320,7 +328,7 @@ impl Relister {
         self.lists[list].known_as_of
     }
 
-    /// Notes that pods were observed as of `time` without these lists, because they were
+    /// Records that pods were observed as of `time` without these lists, because they were
     /// unavailable.
     pub(crate) fn note_observed_without(&mut self, lists: PerList<bool>, time: Instant) {
         for list in List::BOTH {
@@ -334,7 +342,7 @@ impl Relister {
         self.each(|list| list.observed_without.is_some())
     }
 
-    /// As of when pods were last observed without an outdated list.
+    /// The newest time as of which pods were observed without a list that is still outdated.
     pub(crate) fn outdated_since(&self) -> Option<Instant> {
         let [one, other] = self.each(|list| list.observed_without).both();
         one.max(other)

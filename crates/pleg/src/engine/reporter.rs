@@ -29,11 +29,11 @@ pub(crate) struct Reporter {
     threshold: Duration,
     reported: Key,
     reported_at: Instant,
-    /// Since when the reported state and reason hold.
+    /// When the reported state and reason began.
     since: Moment,
-    /// Since when a better state or reason holds than the reported one.
+    /// When a state or reason that is better than the reported one began.
     better_since: Option<Instant>,
-    /// The culprits of earlier reports, and until when each of them was reported.
+    /// The culprits of earlier reports, and when the report of each one ended.
     earlier: BTreeMap<StuckKey, Instant>,
     /// How long an improvement must last before it is reported. Zero unless health flaps.
     hold: Duration,
@@ -84,8 +84,8 @@ pub(crate) struct ObservationProgress {
     pub(crate) is_settled: bool,
     /// A pod is unobserved as of the last pass.
     pub(crate) has_unobserved: bool,
-    /// A pass, or what is new since the last lists, is not covered by a completed pass yet.
-    /// Coverage may not contain what differs there.
+    /// An earlier pass, or what is new since the last lists, is not covered by a completed pass
+    /// yet. Until it is, coverage may lack pods that differ.
     pub(crate) needs_pass: bool,
     /// Since the last lists, pods were observed only by sweeps.
     pub(crate) needs_lists: bool,
@@ -232,7 +232,8 @@ impl Reporter {
         Some(self.report(coverage, now))
     }
 
-    /// When a report with this newer key is due, which has the same state and reason.
+    /// When a report with the key `newer` is due, which has the same state and reason as the last
+    /// report.
     fn details_due(&self, newer: &Key, now: Instant) -> Instant {
         let reported = &self.reported.stuck;
         // A call that was reported a short time ago, and was not stuck in between, is slow each
@@ -255,7 +256,7 @@ impl Reporter {
     }
 
     /// How long this improvement must last. `is_answered` is whether a call about pods that was
-    /// sent since it began has been answered.
+    /// sent since the improvement began has been answered.
     fn hold_of(&self, better: &Key, is_answered: bool) -> Duration {
         let is_same_state = better.state == self.reported.state;
         let longest = match (self.reported.state, self.reported.reason) {
@@ -326,7 +327,7 @@ impl Reporter {
         }
     }
 
-    /// Since when the reported state and reason hold.
+    /// When the reported state and reason began.
     pub(crate) fn since(&self) -> Moment {
         self.since
     }

@@ -2,7 +2,7 @@
 //! step, wait in the socket. They are taken in before anything is judged.
 //!
 //! ```text
-//!   a pause ends --> settling --a later pass completes, or the limit of a list ends--> judging again
+//!   a pause ends --> settling --a pass that began later completes, or a time limit--> judging again
 //! ```
 
 use super::limits::COMMANDS_HELD_FOR;
@@ -18,15 +18,15 @@ pub(crate) struct Settling(Option<Since>);
 struct Since {
     /// When the last pause ended.
     pause_ended: Instant,
-    /// Until when commands are held.
+    /// The latest time until which commands are held.
     held_until: Instant,
     /// When settling ends at the latest.
     until: Instant,
 }
 
 impl Settling {
-    /// A pause has ended. Settling ends after `limit` at the latest. Further pauses do not extend
-    /// it, because the engine must judge at some time.
+    /// Begins settling after a pause. Settling ends after `limit` at the latest, even if further pauses
+    /// follow, because the engine must judge eventually.
     pub(crate) fn begin(&mut self, limit: Duration, now: Instant) {
         let since = self.0.get_or_insert(Since {
             pause_ended: now,
@@ -36,7 +36,8 @@ impl Settling {
         since.pause_ended = now;
     }
 
-    /// Whether settling is over, given when the last completed pass began.
+    /// Ends settling if it is time. Returns whether it is over. `last_pass` is when the last completed
+    /// pass began.
     pub(crate) fn is_over(&mut self, last_pass: Option<Instant>, now: Instant) -> bool {
         self.0.take_if(|since| {
             last_pass.is_some_and(|last_pass| last_pass >= since.pause_ended) || now >= since.until
@@ -44,7 +45,7 @@ impl Settling {
         self.0.is_none()
     }
 
-    /// Until when commands are held.
+    /// The latest time until which commands are held; `None` if settling is over.
     pub(crate) fn held_until(&self) -> Option<Instant> {
         self.0.as_ref().map(|since| since.held_until)
     }

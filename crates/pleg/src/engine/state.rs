@@ -1,4 +1,4 @@
-//! The engine's state, and one step of it: take in an input, do what is due, return the actions.
+//! The engine's state, and one step of it: take in the inputs, do what is due, return the actions.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -49,11 +49,11 @@ pub(crate) enum Input {
     Opened(Id, Result<(), Unwatched>),
     /// The process of a container ended.
     Died(Id),
-    /// Something happened in the runtime's task directories.
+    /// The kernel's report about the runtime's task directories.
     Birth(Birth),
     /// The ids that the runtime's state directories contain; `None` if they could not be read.
     HostIds(Option<Vec<HostId>>),
-    /// A relist that begins after this time is requested.
+    /// A relist is requested, which must begin after this time.
     Relist(Instant),
     /// An inspection of this pod is requested.
     Reinspect(PodUid),
@@ -110,14 +110,14 @@ pub(super) struct Sources {
 pub(super) struct Probes {
     /// When `Version` was last sent as a heartbeat.
     pub(super) last_heartbeat: Instant,
-    /// The pod of the last witness: the next one is of another pod.
+    /// The pod of the last witness. The next witness is a call of another pod.
     pub(super) last_witness: Option<PodUid>,
 }
 
-/// What is reported about the node, and as of when.
+/// What is reported about the node, and the time as of which it is true.
 pub(super) struct Reporting {
     pub(super) passes: Passes,
-    /// As of when a pod was last inspected successfully and all pods were known.
+    /// The latest time as of which a pod was inspected successfully and all pods were known.
     pub(super) last_inspected: Option<Moment>,
     pub(super) coverage: Coverage,
     pub(super) settling: Settling,
@@ -178,25 +178,26 @@ impl Engine {
         }
     }
 
-    /// This process was paused for `paused`, as in a frozen control group.
+    /// Begins settling after this process was paused for `paused`, for example in a frozen control
+    /// group. After a long pause, lists are due at once.
     pub(crate) fn on_pause_ended(&mut self, paused: Duration, now: Instant) {
         self.begin_settling(now);
-        // Held status requests are answered after the next lists. A short pause does not hurry
-        // them: after many short pauses, relists would become more frequent than usual.
+        // Commands that are held, such as a status request, wait for the next lists. A short pause
+        // does not hurry the lists, or many short pauses would make relists more frequent than usual.
         if paused >= self.config.relist_period {
             self.relister.hurry(now);
         }
     }
 
-    /// Stops judging until the waiting answers are taken in. They were sent during a pause, or
-    /// during a long step of this process.
+    /// Stops judging until the waiting answers are taken in. They arrived during a pause or a long step
+    /// of this process.
     pub(crate) fn begin_settling(&mut self, now: Instant) {
         let limit = self.relister.overdue_after();
         self.reporting.settling.begin(limit, now);
     }
 
-    /// Takes in all inputs that wait, does what is due, and returns the actions to perform. What is due is
-    /// judged once for all of them: on a node with thousands of pods that costs more than an input.
+    /// Takes in all inputs, does what is due, and returns the actions to perform. What is due is
+    /// determined once for all inputs: with thousands of pods, that costs more than taking in one input.
     pub(crate) fn step(
         &mut self,
         inputs: impl IntoIterator<Item = Input>,
@@ -253,8 +254,8 @@ impl Engine {
         self.review(now);
     }
 
-    /// Requests lists early if the runtime seems to be unresponsive, which only they show. After a list
-    /// that was too large, the next relist may be far away.
+    /// Requests lists early if the runtime seems to be unresponsive, which is reported only while a list
+    /// or `Version` is overdue. After a list that was too large, the next relist may be far away.
     fn hurry_if_unresponsive(&mut self, now: Instant) {
         let is_far = |due| due > now + self.config.relist_period;
         if self.relister.due().is_some_and(is_far)
@@ -296,7 +297,7 @@ impl Engine {
         }
     }
 
-    /// Makes the next relist due as soon as without a trusted stream.
+    /// Makes the next relist due after the shortest period at most, as if the stream were not trusted.
     pub(super) fn hurry(&mut self, now: Moment) {
         self.relister.hurry(now.instant + self.config.relist_period);
     }
@@ -309,7 +310,8 @@ impl Engine {
             .collect();
         let steps = self.relister.steps();
         let steps = steps.flat_map(|step| sent.iter().map(move |sent| *sent + step));
-        // What is due at such a time and was not possible then waits for an input.
+        // What was due at one of these times and could not be done waits for an input, so times that
+        // have passed are dropped.
         let due_once = [
             (!sent.is_empty()).then(|| self.probes.last_heartbeat + SUSPECT_AFTER),
             self.unresponsive_at(),
@@ -343,8 +345,8 @@ impl Engine {
         .unwrap_or(now + self.config.relist_threshold)
     }
 
-    /// When the runtime is unresponsive if nothing is answered. A sweep has had time to get an answer
-    /// by then.
+    /// When the runtime will count as unresponsive if nothing is answered. By then, a sweep has had time
+    /// to get an answer.
     pub(super) fn unresponsive_at(&self) -> Option<Instant> {
         let since = self.ledger.unresponsive_since()?;
         let least = self.relister.overdue_after() + SUSPECT_AFTER;

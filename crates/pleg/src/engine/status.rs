@@ -17,7 +17,7 @@ use crate::out::status_report::{
 
 impl Engine {
     /// The records with which a subscription begins, after the pods in the cache. Before the first
-    /// pass is complete, the rest of the pods follows as it is found.
+    /// pass is complete, the other pods follow as they are found.
     pub(crate) fn first_records(&self, now: Moment) -> Vec<Record> {
         let mut then = Vec::new();
         let synced = self.reporting.passes.completed() > 0;
@@ -83,7 +83,7 @@ impl Engine {
             stuck: health.stuck,
             failing: health.failing,
             blind: health.blind,
-            suspects: self.quarantine.calls().collect(),
+            suspects: self.lost_calls(),
             in_flight: self
                 .ledger
                 .outstanding()
@@ -110,9 +110,9 @@ impl Engine {
         }
     }
 
-    /// The pause between two relists, by what is known now. While a status call waits for long or
-    /// fails, or the runtime contradicts the kernel, it may have missed other changes too, and lists
-    /// show whether it is unresponsive.
+    /// The current pause between two relists. It is short while a status call has been outstanding
+    /// for long or fails, or the runtime contradicts the kernel: other changes may have been missed
+    /// too, and lists show whether the runtime is unresponsive.
     pub(super) fn period(&self, now: Instant) -> Duration {
         let mut contradictions = self.sources.processes.contradictions(now);
         if self.ledger.has_suspect_status(now)

@@ -2,10 +2,12 @@
 //!
 //! ```text
 //!   off                                  (mode generic)
-//!   opening --1 s without an error, or the first event--> live --ends--> retrying (back-off)
-//!      \--Unimplemented, or an end at once--> unsupported                    |
-//!            ^                                     |  runtime restarted, or a minute
-//!            \-------------------------------------+-------------------------/
+//!   opening --1 s without an error, or the first event--> live --ends--> retrying
+//!    ^ |\--another error--> retrying                                         |
+//!    | \---Unimplemented, or an end at once--> unsupported                   |
+//!    |                                              |                        |
+//!    \--30 s later, or when the runtime is back-----+------------------------/
+//!                                 after a back-off, or when the runtime is back
 //! ```
 
 use std::time::Duration;
@@ -26,14 +28,15 @@ use crate::runtime::{CallError, NoConnection};
 #[derive(Debug)]
 pub(super) struct Streaming {
     state: State,
-    /// The pauses before it is opened again.
+    /// The pauses before the stream is opened again.
     pauses: Backoff,
-    /// Lost connections soon after the stream was opened. The stream may crash the runtime, and
-    /// pods are observed without it.
+    /// The losses of the connection soon after the stream was opened. The stream is withheld because of
+    /// them: it may crash the runtime, and pods are observed without it.
     losses: Losses,
     events: u64,
+    /// How many changes the stream did not announce.
     missed: u64,
-    /// How many times it was opened.
+    /// How many times the stream was opened.
     opened: u64,
 }
 
@@ -41,16 +44,16 @@ pub(super) struct Streaming {
 enum State {
     /// The stream is not wanted.
     Off,
-    /// Requested, and not refused yet. A runtime without a stream refuses at once, but containerd
-    /// answers only with the first event.
+    /// The stream was requested and is not refused yet. A runtime without a stream refuses at once, but
+    /// containerd answers only with the first event.
     Opening {
         since: Instant,
     },
     Live {
         trust: StreamTrust,
     },
-    /// It is opened again at `next`, or earlier if the runtime answers, but not while it is withheld
-    /// after losses.
+    /// The stream is opened again at `next`, or earlier if the runtime answers, but not while the stream
+    /// is withheld after losses.
     Retrying {
         next: Instant,
     },
@@ -86,7 +89,7 @@ impl Streaming {
         }
     }
 
-    /// Advances to `now`.
+    /// Advances to `now`. Returns what is due.
     pub(super) fn advance(&mut self, now: Instant) -> Due {
         match &mut self.state {
             State::Opening { since } if now >= *since + SUSPECT_AFTER => Due::Opened,
@@ -107,7 +110,7 @@ impl Streaming {
         }
     }
 
-    /// The stream is open. Returns whether that is new.
+    /// Marks a stream that was opening as open. Returns whether it was opening.
     pub(super) fn mark_open(&mut self) -> bool {
         let State::Opening { since } = self.state else {
             return false;
@@ -118,7 +121,7 @@ impl Streaming {
         true
     }
 
-    /// An event arrived.
+    /// Takes in an event about this id.
     pub(super) fn announced(&mut self, id: &Id, now: Instant) {
         self.events += 1;
         if let Some(trust) = self.trust() {
@@ -126,7 +129,7 @@ impl Streaming {
         }
     }
 
-    /// The stream ended or was refused.
+    /// Takes in the end or the refusal of the stream, and plans when it is opened again.
     pub(super) fn ended(&mut self, result: &Result<(), CallError>, now: Instant) {
         let lived = match &self.state {
             State::Live { trust } => Some(trust.age(now)),
@@ -157,7 +160,7 @@ impl Streaming {
         };
     }
 
-    /// How much longer it is not opened, although the runtime may be reachable.
+    /// How much longer the stream is withheld after losses, although the runtime may be reachable.
     pub(super) fn withheld_for(&self, now: Instant) -> Option<Duration> {
         let until = self.losses.until().filter(|until| *until > now)?;
         Some(until - now)
@@ -202,7 +205,8 @@ impl Streaming {
         }
     }
 
-    /// The runtime answers again, or is another one: the stream is opened now.
+    /// Makes the stream due, because the runtime answers again or is another one: now, or when the pause
+    /// after losses ends.
     pub(super) fn runtime_answered(&mut self, now: Instant) {
         match &mut self.state {
             State::Retrying { next } => *next = self.losses.postponed(now),
@@ -230,6 +234,21 @@ impl Streaming {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn after_a_stream_that_lasted_the_first_pause_is_short_again() {
+        let mut now = Instant::now();
+        let mut stream = Streaming::new(Mode::Evented, now);
+        let lost = CallError::unavailable(NoConnection::Lost, "reset");
+        for _ in 0..5 {
+            assert_eq!(stream.advance(now), Due::Open);
+            assert!(stream.mark_open());
+            now += MAX_RETRY_PAUSE + SLOW_AFTER;
+            stream.ended(&Err(lost.clone()), now);
+            assert_eq!(stream.alarm(), Some(now + SLOW_AFTER));
+            now += SLOW_AFTER;
+        }
+    }
 
     #[test]
     fn a_withheld_stream_that_finds_no_connection_is_opened_as_soon_as_the_runtime_answers() {

@@ -32,7 +32,7 @@ pub(super) struct StreamTrust {
     awaited: BTreeMap<Id, Instant>,
     /// How many changes were announced since the last missed one.
     announced: usize,
-    /// Whether it has missed a change, and has not announced enough changes since.
+    /// Whether the stream has missed a change, and has not announced enough changes since.
     has_missed: bool,
     /// How many times the period was doubled.
     doubled: u32,
@@ -67,8 +67,9 @@ impl StreamTrust {
         self.hints.insert(id.clone(), now);
     }
 
-    /// This id changed. A hint before `observed`, when a call last showed another state, was of
-    /// another change. The change happened after `listed`, when lists last did not show it.
+    /// Takes in that this id changed. `observed` is when a call last showed an earlier state: an older
+    /// hint announced another change. `listed` is when a list last did not show the change. If that was
+    /// before the stream was opened, the stream may have been unable to announce it.
     pub(super) fn on_change(
         &mut self,
         id: &Id,
@@ -98,7 +99,7 @@ impl StreamTrust {
         missed
     }
 
-    /// When the next change will be missed.
+    /// When the next awaited change will count as missed.
     pub(super) fn due(&self) -> Option<Instant> {
         self.awaited
             .values()
@@ -106,7 +107,7 @@ impl StreamTrust {
             .map(|changed| *changed + SETTLED_AFTER)
     }
 
-    /// A relist was good, and its changes are taken in.
+    /// Doubles the period after a good relist, if enough changes have been announced.
     pub(super) fn on_relist(&mut self) {
         if self.announced >= TRUSTED_AFTER_CHANGES {
             self.has_missed = false;
@@ -219,6 +220,8 @@ mod tests {
         stream.wait(1);
         stream.trust.on_announced(&"late".into(), stream.now);
         assert_eq!(stream.wait(60), 0);
+        stream.announce(9);
+        assert_eq!(stream.periods(1), [2], "it counts as announced");
     }
 
     #[test]

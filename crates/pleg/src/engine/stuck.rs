@@ -1,4 +1,5 @@
-//! Which calls are stuck: overdue, while later calls are answered.
+//! Which calls are stuck. A status call is stuck only if later calls were answered. For lists and
+//! `Version` a time limit decides.
 //!
 //! | call | stuck when |
 //! |---|---|
@@ -50,7 +51,7 @@ impl Engine {
         stuck.map(|call| self.with_owner_from_host(call))
     }
 
-    /// The pods of these calls.
+    /// The pods with a stuck status call.
     pub(super) fn stuck_pods(&self) -> impl Iterator<Item = PodUid> {
         let calls = self.stuck_status_calls();
         calls.filter_map(|call| Some(call.about.pod?.uid))

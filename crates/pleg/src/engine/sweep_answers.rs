@@ -32,7 +32,7 @@ impl Engine {
         let slow = self.relister.slow().any() && !is_stuck;
         let listed = self.records.listed().map(AsRef::as_ref);
         self.sweeper.begin(missing, listed, slow, &self.ledger, now);
-        // The sweep shows what is new only with the other list.
+        // Without the other list, the sweep does not show what is new.
         if let Some(list) = missing.of_the_other().single() {
             self.relister.request_list(list, now.instant);
         }
@@ -44,8 +44,8 @@ impl Engine {
         self.relister.last_good().is_some() || self.sweeper.has_host_ids()
     }
 
-    /// Whether an outstanding list that is not late will decide about this pod, whose status
-    /// contradicts the last list.
+    /// Whether an outstanding list will decide about this pod, whose status contradicts the last
+    /// list. A list older than [`OVERDUE_AT_LATEST`] does not count.
     fn list_will_decide(&self, uid: Option<&PodUid>, now: Instant) -> bool {
         let oldest = self.ages(now).oldest_list();
         uid.is_some_and(|uid| self.unobserved.doubts.needs_lists(uid))
@@ -136,14 +136,14 @@ impl Engine {
         let Some(swept) = self.sweeper.complete(&self.ledger) else {
             return;
         };
-        // Ids of no listed pod may be all that was answered.
+        // Perhaps all answers were about ids that belong to no listed pod.
         let listed = || self.records.listed().map(|pod| &pod.pod.uid);
         let is_observed =
             |uid: &PodUid| !swept.unobserved.contains(uid) || swept.partly_observed.contains(uid);
         let has_observed_pod = listed().next().is_none() || listed().any(is_observed);
         // The sweep counts only if what it cannot observe is reported as unseen. A list that is
-        // only suspect, or slow each time, is not reported so: that list will show what is new, and
-        // a pass follows it.
+        // only suspect, or slow each time, is not reported as unseen: that list will show what is
+        // new, and a pass follows it.
         let unseen = self.unseen_lists(now.instant);
         let is_complete = (swept.sandboxes_listed || unseen.sandboxes)
             && (swept.sees_new_containers || unseen.containers);

@@ -8,9 +8,9 @@
 //!      until its outstanding calls end or are stuck, for at most ten seconds
 //! ```
 //!
-//! The id that blocks the list is the one that is not answered, so a sweep also finds the culprit.
-//! While nothing is answered, at most [`PARALLEL_CALLS`](super::limits::PARALLEL_CALLS) calls are
-//! made: a runtime that is down does not receive calls for all ids.
+//! The status call of the id that blocks the list is not answered, so a sweep also finds the
+//! culprit. While nothing is answered, at most [`PARALLEL_CALLS`](super::limits::PARALLEL_CALLS)
+//! calls are made: a runtime that is down does not receive calls for all ids.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
@@ -45,8 +45,8 @@ pub(crate) struct Sweeper {
     /// The ids that the host knew when they were last read, with their owners.
     host_ids: BTreeMap<Id, Option<Owner>>,
     is_reading_host: bool,
-    /// Known ids that were not found when last requested, and when. They may be found the next
-    /// time.
+    /// Known ids that were not found when last requested, and when that was. They may be found the
+    /// next time.
     not_found: BTreeMap<Key, (Request, Instant)>,
     /// Whether a sandbox's status contains its containers, once that is known.
     has_containers_in_sandboxes: Option<bool>,
@@ -111,8 +111,8 @@ impl Sweeper {
         self.host_ids.get(id)?.as_ref()
     }
 
-    /// Begins a sweep over the listed ids and over those that only the host knows. If
-    /// one list is not missing, the sweep also awaits that one. Its pace is slower while lists are
+    /// Begins a sweep over the listed ids and over those that only the host knows. If one list is
+    /// not missing, the sweep also waits for that one. The sweep is paced more slowly if lists are
     /// answered but `slow` each time.
     pub(crate) fn begin<'a>(
         &mut self,
@@ -190,7 +190,8 @@ impl Sweeper {
         let (mut new, mut foreign) = (VecDeque::new(), VecDeque::new());
         for id in unknown {
             let owner = self.owner(id);
-            // Other clients of the runtime may have many ids, without a pod.
+            // Other clients of the runtime may have many ids that belong to no pod. These are
+            // requested last.
             let group = match owner.is_some() {
                 true => &mut new,
                 false => &mut foreign,
@@ -205,7 +206,7 @@ impl Sweeper {
                 group.push_back(target(Request::Container(id.clone()), None));
             }
         }
-        // Nothing is known yet of new ones.
+        // New ids are requested first, because nothing is known about them yet.
         new.append(&mut targets);
         new.append(&mut foreign);
         new
@@ -241,15 +242,16 @@ impl Sweeper {
         }
     }
 
-    /// Notes that a known id was not found, which may be a mistake: the next sweeps request the id
-    /// again, and the second time it counts as removed. Returns whether this is the first time. The
-    /// number of ids is not bounded: an id that is not remembered would count as removed at once.
+    /// Records that a known id was not found, which may be a mistake: the next sweep requests the
+    /// id again, and if it is not found a second time, it counts as removed. Returns whether this
+    /// is the first time. The number of ids is not bounded: an id that is not remembered would
+    /// count as removed at once.
     pub(crate) fn note_not_found(&mut self, request: &Request, now: Instant) -> bool {
         let not_found = (request.clone(), now);
         self.not_found.insert(request.key(), not_found).is_none()
     }
 
-    /// Notes that an id exists. Returns whether it was noted as not found.
+    /// Records that an id exists. Returns whether it had been recorded as not found.
     pub(crate) fn note_found(&mut self, key: &Key) -> bool {
         self.not_found.remove(key).is_some()
     }
@@ -261,8 +263,9 @@ impl Sweeper {
         }
     }
 
-    /// A sandbox's status arrived: whether it contains containers, and whether the sandbox is known to
-    /// have some.
+    /// Learns from a sandbox's status whether this runtime reports containers in it.
+    /// `has_containers` is whether this status does, `has_some` whether the sandbox is known to
+    /// have any.
     pub(crate) fn sandbox_status_received(&mut self, has_containers: bool, has_some: bool) {
         if has_containers {
             self.has_containers_in_sandboxes = Some(true);
@@ -271,7 +274,7 @@ impl Sweeper {
         }
     }
 
-    /// The runtime may be another one.
+    /// Forgets whether sandbox statuses contain containers: the runtime may be another one.
     pub(crate) fn runtime_changed(&mut self) {
         self.has_containers_in_sandboxes = None;
         for sweep in self.sweeps() {

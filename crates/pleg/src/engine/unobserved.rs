@@ -10,8 +10,8 @@
 //! | its inspection takes too long, or it changes all the time | [`Engine::overdue_pods`] |
 //!
 //! Three questions are answered from this: which pods are reported without a call
-//! ([`Engine::unobserved_for_long`]), which ones a pass has observed ([`Engine::observed_as_of`]),
-//! and which ones the cache confirms ([`Engine::pending`]).
+//! ([`Engine::unobserved_for_long`]), as of when a pass has observed a pod
+//! ([`Engine::observed_as_of`]), and which pods the cache cannot confirm ([`Engine::pending`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -23,11 +23,12 @@ use super::doubts::Doubts;
 use super::failures::Failures;
 use super::limits::{INSPECTION_OVERDUE_AFTER, MIN_WINDOW, RELAPSE_WITHIN, SETTLED_AFTER};
 use super::state::Engine;
-use crate::model::id::PodUid;
+use crate::model::id::{Id, PodUid};
 use crate::model::wall_time::Moment;
 use crate::out::coverage::{Failing, PassKind};
 use crate::out::failure::InspectError;
 use crate::out::health::INSPECTIONS_FAIL;
+use crate::out::status_report::SuspectCall;
 use crate::runtime::{About, CallError, Rpc};
 
 /// What is known about pods that are not observed.
@@ -74,9 +75,9 @@ impl Engine {
         pods.map(|(uid, _)| uid)
     }
 
-    /// The pods that are unobserved as of the last pass, those that have differed for longer than an
-    /// inspection takes, and those of which a process has ended. While a pass is missing, all pods that
-    /// differ.
+    /// The pods that are unobserved as of the last pass, those that have differed for longer than
+    /// an inspection takes, and those with a process that has ended. While a pass is needed, all
+    /// pods that differ.
     pub(super) fn unobserved_for_long(&self, now: Instant) -> impl Iterator<Item = &PodUid> {
         let since = match self.reporting.passes.needs_pass() {
             true => Some(now),
@@ -90,6 +91,18 @@ impl Engine {
             .chain(dead)
     }
 
+    /// The calls during which the connection was lost, and about pods whose current state is unknown.
+    pub(super) fn lost_calls(&self) -> Vec<SuspectCall> {
+        let mut lost = self.quarantine.calls().peekable();
+        if lost.peek().is_none() {
+            return Vec::new();
+        }
+        let pending = self.pending();
+        let is_listed = |uid: &PodUid, id: &Id| self.records.is_listed(uid, id);
+        lost.filter(|call| pending.iter().any(|uid| is_listed(uid, &call.id)))
+            .collect()
+    }
+
     /// The pods whose current state the cache does not hold.
     pub(super) fn pending(&self) -> BTreeSet<PodUid> {
         let mut pending = self.records.pending();
@@ -99,8 +112,9 @@ impl Engine {
         pending
     }
 
-    /// As of when the open pass has observed at least one pod. Usually that is now. If all pods
-    /// wait for a slow runtime, it is the time of the newest inspection.
+    /// The time as of which the open pass has observed at least one pod; `None` if it has observed
+    /// none. Usually that is now. If all pods wait for a slow runtime, it is the time of the newest
+    /// inspection.
     pub(super) fn observed_as_of(&self, now: Moment) -> Option<Moment> {
         if self.records.listed().next().is_none() {
             // Only a list of sandboxes shows that there are no pods: a sweep requests only what is
@@ -133,8 +147,8 @@ impl Engine {
         newest.filter(|as_of| as_of.instant > last)
     }
 
-    /// How many pods have been unobserved for long. More than fit into the smallest window are not
-    /// counted.
+    /// How many pods have been unobserved for long and are not `reported`. Counting stops at one
+    /// more than fit into the smallest window.
     pub(super) fn count_waiting(&self, reported: &BTreeSet<PodUid>, now: Instant) -> usize {
         let limit = now.checked_sub(INSPECTIONS_FAIL);
         let differing = &self.unobserved.differing;
@@ -175,9 +189,9 @@ impl Engine {
         })
     }
 
-    /// The pods of which a call is reported as stuck or failing. Then no report about the pod as a whole is
-    /// needed.
-    fn pods_with_reported_call(&self) -> BTreeSet<PodUid> {
+    /// The pods with a call that is reported as stuck or failing. They need no report about the pod as a
+    /// whole.
+    pub(super) fn pods_with_reported_call(&self) -> BTreeSet<PodUid> {
         let failures = self.unobserved.failures.iter();
         let failing = failures.filter_map(|failing| Some(failing.pod.as_ref()?.uid.clone()));
         self.stuck_pods().chain(failing).collect()
@@ -195,8 +209,9 @@ impl Engine {
         }
     }
 
-    /// The pass does not wait for pods with stuck calls, and failures of theirs that are over are
-    /// forgotten. Returns the pods whose status needs a stuck call.
+    /// Gives up the pods with stuck calls: the pass does not wait for them, and failures of theirs
+    /// that are over are forgotten. Returns the pods whose status needs a stuck call, with the
+    /// reason.
     pub(super) fn give_up_stuck_pods(&mut self, now: Moment) -> BTreeMap<PodUid, InspectError> {
         let mut stuck = Vec::new();
         let mut overdue = BTreeMap::new();
@@ -223,9 +238,8 @@ impl Engine {
         overdue
     }
 
-    /// The pass does not wait for a pod whose inspection takes too long: the pod may have many
-    /// containers, be slow, or change all the time. Passes do not wait for it again for
-    /// [`RELAPSE_WITHIN`].
+    /// Gives up each pod whose inspection takes too long: the pod may have many containers, be
+    /// slow, or change all the time. Passes do not wait for it again for [`RELAPSE_WITHIN`].
     pub(super) fn give_up_overdue_pods(&mut self, now: Instant) {
         let Unobserved {
             differing,
@@ -252,7 +266,8 @@ impl Engine {
         }
     }
 
-    /// The pass does not wait for the pods that are reported, and their readers receive the reason.
+    /// Gives up the pods that are reported: the pass does not wait for them, and readers of the
+    /// cache receive the reason.
     pub(super) fn give_up_pods(&mut self, now: Moment) {
         self.give_up_pods_without_room(now.instant);
         self.give_up_overdue_pods(now.instant);
@@ -265,7 +280,7 @@ impl Engine {
         self.out.cache.set_unobserved(reasons, now.instant);
     }
 
-    /// Notes how a status call ended. A failure remains until the call is answered, or the pod is
+    /// Records how a status call ended. A failure remains until the call is answered, or the pod is
     /// observed otherwise.
     pub(super) fn note_outcome(
         &mut self,
@@ -279,7 +294,8 @@ impl Engine {
         };
         match error {
             None | Some(CallError::NotFound(_)) => {
-                // The pod whose inspection this call failed is inspected again.
+                // If the inspection of a pod failed because of this call, the pod is inspected
+                // again.
                 if let Some(uid) = self.unobserved.failures.answered(&key) {
                     self.records.retry(&uid);
                 }
@@ -313,7 +329,8 @@ impl Engine {
         }
     }
 
-    /// Notes why a pod is not observed. Passes do not wait for it.
+    /// Records a failing call. The pass does not wait for its pod, and readers of the cache receive
+    /// the reason.
     fn note_failing(&mut self, failing: Failing, now: Instant) {
         if let Some(pod) = &failing.pod {
             let error = failing.error.clone();

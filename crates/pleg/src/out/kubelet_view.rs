@@ -73,7 +73,7 @@ impl KubeletView {
         }
     }
 
-    /// A Ready condition with something wrong that does not end it.
+    /// The view of a kubelet that stays Ready although something is wrong.
     fn ready_but(why: &str) -> Self {
         Self {
             why: why.to_owned(),
@@ -134,7 +134,8 @@ pub fn kubelet_view(now: Instant, coverage: &Coverage, clock: &RunClock) -> Kube
     }
 }
 
-/// When the runtime became unresponsive, if it is. If it is unreachable, when it was last `listed`.
+/// When the runtime became unresponsive, if it is. For an unreachable runtime, this is `listed`, the time
+/// of the last lists.
 fn unresponsive_since(coverage: &Coverage, listed: Instant, clock: &RunClock) -> Option<Instant> {
     let is_unreachable = matches!(coverage.lists, Lists::Failed(CallError::Unavailable(_)));
     let unresponsive = coverage

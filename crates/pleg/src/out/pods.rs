@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::model::status::PodStatus;
 use crate::model::wall_time::WallTime;
 
-/// The last known status of a pod, as of when it was last confirmed.
+/// The last known status of a pod, and when it was last confirmed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct PodReport {

@@ -2,13 +2,13 @@
 //!
 //! ```text
 //!   old \ new      running   exited   unknown   gone
-//!   not there      Started   Died     Changed   -
+//!   gone           Started   Died     Changed   -
 //!   running        -         Died     Changed   Died, Removed
 //!   exited         Started   -        Changed   Removed
 //!   unknown        Started   Died     -         Died, Removed
 //! ```
 //!
-//! Created counts as unknown. The table applies to sandboxes as to containers. A row that differs in
+//! Created counts as unknown. The table applies to sandboxes and containers alike. A row that differs in
 //! anything but its state is also `Changed`, where a kubelet would keep the old row. `Changed` is never
 //! reported; it only causes an inspection.
 //! Source: `generateEvents` of `pkg/kubelet/pleg/generic.go`, Kubernetes 1.36.
@@ -37,24 +37,24 @@ use crate::model::listed::{
 pub enum State {
     /// The container runs, or the sandbox is ready.
     Running,
-    /// It has ended.
+    /// The container has exited, or the sandbox is not ready.
     Exited,
     /// Created, or unknown to the runtime.
     Unknown,
-    /// It is not listed.
+    /// The container or sandbox is not listed.
     Gone,
 }
 
 /// What happened to a container or sandbox.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Happening {
-    /// It runs now.
+    /// The container runs now, or the sandbox is ready.
     Started,
-    /// It has exited.
+    /// The container has exited, or the sandbox is no longer ready.
     Died,
-    /// The runtime has forgotten it.
+    /// The runtime does not list the container or sandbox any more.
     Removed,
-    /// Something that is no event, and needs an inspection.
+    /// Something changed that causes an inspection but no event.
     Changed,
 }
 
@@ -75,7 +75,7 @@ pub struct Change {
     pub happening: Happening,
     /// The container or sandbox.
     pub id: Id,
-    /// Which of the two it is.
+    /// Whether `id` names a container or a sandbox.
     pub subject: Subject,
 }
 
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_of_which_anything_but_the_state_differs_is_worth_an_inspection_and_no_event() {
+    fn a_row_that_differs_in_anything_but_its_state_causes_an_inspection_and_no_event() {
         let old = pod(
             &[("a", ContainerState::Running)],
             &[("s", SandboxState::Ready)],

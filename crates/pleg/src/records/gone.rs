@@ -6,7 +6,7 @@ use tokio::time::Instant;
 
 use crate::model::id::PodUid;
 
-/// How many pods are remembered by UID. Lists may be too large or stuck for days while pods are
+/// How many removed pods are remembered by UID. Lists may be too large or stuck for days while pods are
 /// created and removed.
 const MAX_GONE_PODS: usize = 1024;
 
@@ -15,8 +15,8 @@ const MAX_GONE_PODS: usize = 1024;
 pub(super) struct Gone {
     /// When the call that showed the removal was sent.
     pods: BTreeMap<PodUid, Instant>,
-    /// The newest of these times that was dropped from `pods`: an unknown pod in an older answer may be
-    /// removed.
+    /// The newest time that was dropped from `pods`: an unknown pod in an answer that was requested earlier
+    /// may have been removed since.
     forgotten: Option<Instant>,
 }
 
@@ -32,7 +32,8 @@ impl Gone {
         }
     }
 
-    /// Notes lists of all pods that were requested at `begun`: older ones are not applied.
+    /// Forgets the removals that lists of all pods requested at `begun` take into account: older lists
+    /// are not applied any more.
     pub(super) fn listed(&mut self, begun: Instant) {
         self.pods.retain(|_, gone| *gone > begun);
         self.forgotten.take_if(|gone| *gone <= begun);
@@ -43,8 +44,8 @@ impl Gone {
         self.pods.get(uid).is_some_and(|begun| *begun > observed)
     }
 
-    /// Whether a call sent after `observed` showed that the pod is removed, or may have shown it and
-    /// is forgotten. For a pod that is not known.
+    /// Whether a call sent after `observed` showed that the pod is removed, or may have: some removals are
+    /// forgotten. Use this for a pod that is not known.
     pub(super) fn may_have(&self, uid: &PodUid, observed: Instant) -> bool {
         self.has(uid, observed) || self.forgotten > Some(observed)
     }

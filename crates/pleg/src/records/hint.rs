@@ -34,11 +34,11 @@ pub struct Hint {
     pub source: Source,
     /// When it arrived.
     pub at: Instant,
-    /// The time in the runtime's event, if the hint is one.
+    /// The time in the runtime's event, if the hint is an event.
     pub announced: Option<WallTime>,
     /// The ids that it names, known or not.
     pub named: Vec<NamedId>,
-    /// The ids that may be removed. Only a list shows that another listed id is.
+    /// The ids that may have been removed. Only a list shows that any other listed id was removed.
     pub removed: Vec<Id>,
 }
 
@@ -57,7 +57,7 @@ pub enum NamedId {
 }
 
 impl Hint {
-    /// The kernel reports that a process of the pod exited, or has another PID.
+    /// A hint of the kernel: a process of the pod exited, or has another PID.
     pub(crate) fn of_kernel(at: Instant) -> Self {
         Self {
             source: Source::Kernel,
@@ -68,7 +68,8 @@ impl Hint {
         }
     }
 
-    /// Merges two hints into one inspection. The time is that of the newer one.
+    /// Merges a newer hint into this one, so that one inspection follows both. The source and the times are
+    /// those of the newer hint.
     fn join(&mut self, newer: Self) {
         extend(&mut self.named, newer.named);
         extend(&mut self.removed, newer.removed);
@@ -108,7 +109,7 @@ impl Hint {
 }
 
 impl Records {
-    /// Notes a hint. [`Self::plan`] then asks for an inspection of the pod, known or not.
+    /// Records a hint. [`Self::plan`] then returns an inspection of the pod, known or not.
     pub fn hint(&mut self, pod: &PodRef, hint: Hint) {
         if !self.pods.contains_key(&pod.uid) {
             self.amended();
@@ -136,8 +137,8 @@ impl Records {
     /// Applies the result of a successful inspection whose calls were sent at `begun` or later.
     ///
     /// If it followed a hint, the result is the newer listing and can be committed, unless something
-    /// newer is known or nothing is left of the pod, which makes the ticket void. Of any other
-    /// inspection only the exits are applied that the lists do not show yet.
+    /// newer is known or nothing is left of the pod, which makes the ticket void. If it did
+    /// not follow a hint, only the exits that the lists do not show yet are applied.
     pub fn inspected(
         &mut self,
         ticket: &Ticket,
@@ -194,7 +195,7 @@ impl Records {
                 record.inspecting = None;
             }
             record.list(listed, interval.source);
-            // An id that only the hint names, and that was not found once, may exist: a list decides.
+            // An id that only the hint names may exist although it was not found once: a list decides.
             let is_reported = |id: &Id| is_known(id) || hint.removed.contains(id);
             let mut before = ListedPod::clone(&version);
             before.sandboxes.retain(|row| is_reported(&row.id));

@@ -25,7 +25,7 @@ pub struct Interval {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Freshness {
     /// When the last observation of the whole part ended. An observation of a single id must begin
-    /// later. `None` if there was none: then no answer is too old.
+    /// at this time or later. `None` if there was none: then no answer is too old.
     pub(super) whole: Option<Instant>,
     /// A list must begin at this time or later: the beginning of the last list, since lists do not
     /// overlap each other, or the end of a later observation of a single id.
@@ -85,7 +85,7 @@ impl Freshness {
     }
 }
 
-/// The next instant. What was requested at `time` may have been answered before it.
+/// The next instant after `time`. Of a request and an answer at the same instant, either may be the first.
 pub(crate) fn just_after(time: Instant) -> Instant {
     time + Duration::from_nanos(1)
 }

@@ -73,12 +73,12 @@ use record::{Inspecting, Record, exited};
 pub struct Records {
     /// Boxed, because a map of large values leaves much of its memory unused.
     pods: BTreeMap<PodUid, Box<Record>>,
-    /// The snapshot that all records equal, and the interval of the last relist that gave it. On a
-    /// quiet node each relist gives the same snapshot again, and nothing has to be done.
+    /// The snapshot that all records match, and the interval of the last relist that returned it. On a
+    /// quiet node each relist returns the same snapshot again, and nothing has to be done.
     as_of: Option<(Arc<ListedPods>, Interval)>,
     /// The removed pods: a delayed list may still show them.
     gone: Gone,
-    /// The removed pods that the last list shows: it is older, or they exist again.
+    /// The removed pods that the last list shows: it is older than their removal, or they exist again.
     gone_and_listed: BTreeSet<PodUid>,
     /// When the newest list of each kind arrived. A status that was requested earlier does not
     /// add a pod that the list does not show.
@@ -111,7 +111,7 @@ pub enum Step {
         ticket: Ticket,
         /// What to inspect.
         pod: Arc<ListedPod>,
-        /// As of when it is listed so.
+        /// The time as of which this version is known.
         begun: Instant,
     },
     /// The pod is removed, and its record is dropped. These are its last changes.
@@ -131,19 +131,19 @@ pub struct Commit {
     pub reinspected: bool,
     /// What caused the inspection.
     pub source: Source,
-    /// As of when the version is listed.
+    /// The time as of which the version, or the removal, is known.
     pub begun: Instant,
     /// The hint that caused the inspection, if one did.
     pub hint: Option<Hint>,
     /// When the previous inspection was planned, if there was one: the changes are not older.
     pub since: Option<Instant>,
-    /// When the lists were requested by which the ids to inspect were chosen. Beyond them the
-    /// inspection covers only the ids that a hint named.
+    /// When the lists that determined the ids to inspect were requested. Other ids were inspected only if
+    /// a hint named them.
     pub listed: Option<Instant>,
 }
 
 impl Records {
-    /// Requests an inspection of a pod although nothing differs. Does nothing if the pod is unknown.
+    /// Requests an inspection of a pod even if nothing differs. Does nothing if the pod is unknown.
     pub fn request_reinspect(&mut self, uid: &PodUid) {
         if let Some(record) = self.pods.get_mut(uid) {
             record.reinspect = true;
@@ -164,7 +164,7 @@ impl Records {
         self.unsettled.iter().cloned().collect()
     }
 
-    /// As of when a record's newest version is listed.
+    /// The time as of which a record's newest version is known.
     fn begun(&self, record: &Record) -> Instant {
         let observed = record.sandboxes.any.max(record.containers.any);
         match &self.as_of {
@@ -173,7 +173,8 @@ impl Records {
         }
     }
 
-    /// Returns what to do about a pod, and notes that it is being done as of `now`.
+    /// Returns what to do about a pod: begins an inspection, or drops the record of a removed pod. `now` is
+    /// the beginning of an inspection that follows a hint.
     pub fn plan(&mut self, uid: &PodUid, now: Instant) -> Step {
         self.unsettled.remove(uid);
         let Some(record) = self.pods.get(uid) else {
@@ -220,7 +221,7 @@ impl Records {
         let follows = record.follows_hint();
         let differs = || !diff(record.committed.as_deref(), Some(&listed)).is_empty();
         if !record.is_requested() && !differs() {
-            // The rows differ only by what causes no event.
+            // The versions do not differ in anything that needs an inspection.
             record.committed = Some(listed);
             return Step::Nothing;
         }
@@ -251,8 +252,8 @@ impl Records {
         }
     }
 
-    /// Notes that a planned inspection begins only now: it is of the pod as listed now. `None` for a
-    /// void ticket, and for a pod that no list shows any more.
+    /// Returns what a planned inspection that begins only now has to inspect: the pod as listed now.
+    /// `None` for a void ticket, and for a pod that no list shows any more.
     pub fn start(&mut self, ticket: &Ticket) -> Option<Arc<ListedPod>> {
         let lists = self.listed_at(&ticket.uid);
         let begun = self.begun(self.pods.get(&ticket.uid)?);
@@ -293,8 +294,8 @@ impl Records {
         Some(commit)
     }
 
-    /// Notes that the inspection failed: the next plan finds the same difference. Returns as of when
-    /// the version is listed; `None` for a void ticket.
+    /// Ends a failed inspection: the next plan requests another one. Returns the time as of which the
+    /// version is known; `None` for a void ticket.
     pub fn defer(&mut self, ticket: &Ticket) -> Option<Instant> {
         let (record, inspected) = self.end(ticket)?;
         // The pod is inspected again as listed: the failed id may be one that only a hint named.
@@ -312,7 +313,7 @@ impl Records {
         Some((record, *inspecting))
     }
 
-    /// The pods that differ from what was reported of them.
+    /// The pods of which something is still to be inspected or reported.
     pub fn pending(&self) -> BTreeSet<PodUid> {
         self.unsettled.union(&self.inspecting).cloned().collect()
     }
@@ -358,7 +359,7 @@ impl Records {
         if record.listed.as_deref() == Some(&*after) {
             record.listed = Some(after.clone());
         }
-        // An inspection under way was planned while it ran.
+        // An inspection that is under way was planned while the container ran.
         if let Some(inspecting) = &mut record.inspecting {
             inspecting.version = exited(inspecting.version.clone(), |exited| exited == id);
         }
@@ -381,7 +382,7 @@ impl Records {
         self.tickets
     }
 
-    /// When the lists were requested that show the pod as listed: the older of the two.
+    /// When the lists that the pod was last taken from were requested: the earlier of the two times.
     fn listed_at(&self, uid: &PodUid) -> Option<Instant> {
         if let Some((_, observed)) = &self.as_of {
             return Some(observed.begun);
@@ -390,7 +391,7 @@ impl Records {
         record.sandboxes.list.min(record.containers.list)
     }
 
-    /// Whether the pod is listed as in lists that were requested after `time`.
+    /// Whether both lists that the pod was last taken from were requested after `time`.
     pub(crate) fn is_listed_since(&self, uid: &PodUid, time: Instant) -> bool {
         self.listed_at(uid) > Some(time)
     }
@@ -427,7 +428,7 @@ impl Records {
     pub fn listed(&self) -> impl Iterator<Item = &Arc<ListedPod>> {
         let pods = self.pods.values();
         let listed = pods.filter_map(|record| record.listed.as_ref());
-        // An empty one is known from a hint only.
+        // An empty pod is known only from a hint.
         listed.filter(|pod| !pod.is_empty())
     }
 }

@@ -71,7 +71,7 @@ impl Records {
             record_of(&mut self.pods, &pod.pod, interval);
         }
         for (uid, record) in &mut self.pods {
-            // The pod was removed since, and exists again: this list is older than both.
+            // The pod was removed after this list was requested, and exists again.
             if self.gone.has(uid, interval.begun) {
                 continue;
             }
@@ -169,7 +169,7 @@ impl Records {
         }
     }
 
-    /// Notes that the records no longer equal one snapshot.
+    /// Ends the state in which all records match one snapshot. Each record receives the snapshot's times.
     pub(super) fn amended(&mut self) {
         if let Some((_, observed)) = self.as_of.take() {
             for record in self.pods.values_mut() {
@@ -180,7 +180,7 @@ impl Records {
     }
 }
 
-/// The record of a pod that only this observation may have shown.
+/// The record of a pod. Adds one if this observation is the first that shows the pod.
 fn record_of<'a>(
     pods: &'a mut BTreeMap<PodUid, Box<Record>>,
     pod: &PodRef,

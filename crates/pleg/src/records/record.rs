@@ -15,7 +15,7 @@ use crate::model::snapshot::Snapshot;
 use crate::model::status::PodStatus;
 
 /// How many ids are remembered with the time of their last observation, so that no older answer
-/// overrides it. More than calls may be outstanding.
+/// overrides it. This is more than the number of calls that may be outstanding.
 const MAX_OBSERVED_IDS: usize = 1024;
 
 #[derive(Debug)]
@@ -27,10 +27,10 @@ pub(crate) struct Record {
     /// The containers whose status shows an exit that the lists do not show yet, and when that status
     /// arrived.
     pub(super) ended: BTreeMap<Id, Instant>,
-    /// When the last observation of each single id since the last list ended. Ids that are not listed
-    /// were observed as removed.
+    /// For each id that was observed individually since the last lists: when that observation ended. Ids
+    /// that are not listed were observed as removed.
     pub(super) observed_at: BTreeMap<Id, Instant>,
-    /// When the inspection began whose changes were last reported.
+    /// When the inspection whose changes were last reported was planned.
     pub(super) inspected: Option<Instant>,
     /// How fresh the sandboxes and the containers in `listed` are.
     pub(super) sandboxes: Freshness,
@@ -42,10 +42,11 @@ pub(crate) struct Record {
     /// The last inspection failed, or an observation contradicts what is known: an inspection that begins
     /// from now on must succeed, even if nothing differs.
     pub(super) unconfirmed: bool,
-    /// The last inspection was overtaken: the next one is of the pod as listed, and not of the hint.
+    /// The last inspection was overtaken: the next one inspects the pod as listed, and does not follow the
+    /// hint.
     pub(super) overtaken: bool,
-    /// Something may have happened that no list shows yet. Like the inspection it is absent most of the time,
-    /// and takes no memory then: a node may have thousands of pods.
+    /// The hint to follow: something may have happened that no list shows yet. Boxed, like `inspecting`:
+    /// both are absent most of the time, and a node may have thousands of pods.
     pub(super) hint: Option<Box<Hint>>,
     pub(super) inspecting: Option<Box<Inspecting>>,
 }
@@ -57,9 +58,9 @@ pub(crate) struct Inspecting {
     pub(super) begun: Instant,
     /// When the ids to inspect were chosen: ids that were announced later are not among them.
     pub(super) planned: Instant,
-    /// When the lists were requested that `version` is from.
+    /// When the lists that `version` is from were requested.
     pub(super) listed: Option<Instant>,
-    /// The hint that it follows, if no list caused it.
+    /// The hint that the inspection follows, if it follows one.
     pub(super) hint: Option<Box<Hint>>,
 }
 
@@ -88,7 +89,8 @@ impl Record {
     }
 
     /// Applies both lists of the pod. A part that was observed after they were requested stays as it
-    /// is. Returns whether there was no such part.
+    /// is. Returns whether both parts were
+    /// replaced.
     pub(super) fn observe_lists(
         &mut self,
         pod: Option<&Arc<ListedPod>>,
@@ -110,7 +112,8 @@ impl Record {
         false
     }
 
-    /// Applies one list of the pod, except to ids that were observed after the list was requested.
+    /// Applies one list of the pod. If some of its ids were observed after the list was requested, only
+    /// adds unknown ids, and requests an inspection if a known id differs.
     pub(super) fn observe_list_of<R: Part>(&mut self, pod: Option<&ListedPod>, interval: Interval) {
         let freshness = R::freshness(self);
         if freshness.admits_list(interval) {
@@ -206,7 +209,7 @@ impl Record {
         self.observed_at.get(id).is_some_and(|ended| *ended >= time)
     }
 
-    /// Changes the newest version. A pod of which nothing is left is removed.
+    /// Changes the newest version. If nothing is left of the pod, the pod is removed.
     pub(super) fn amend(&mut self, source: Source, change: impl FnOnce(&mut ListedPod)) {
         if let Some(listed) = &self.listed {
             let mut pod = ListedPod::clone(listed);
@@ -231,7 +234,8 @@ impl Record {
     }
 
     /// Forgets the exits that a new list shows as well, those of containers that it does not show, and
-    /// those of containers that run in a list requested later: they run again under the same id.
+    /// those of containers that it shows as running, if it was requested after the exit was known: they run
+    /// again under the same id.
     fn forget_ended(&mut self, listed: &[Arc<ListedContainer>], interval: Interval) {
         self.ended.retain(|id, known| {
             let row = listed.iter().find(|row| row.id == *id);
@@ -243,7 +247,7 @@ impl Record {
         });
     }
 
-    /// Applies the exits that an inspection found, which ended at `ended`.
+    /// Applies the exits found by an inspection that ended at `ended`.
     pub(super) fn found(&mut self, found: &PodStatus, ended: Instant) {
         let Some(inspecting) = &mut self.inspecting else {
             return;
@@ -280,13 +284,13 @@ impl Record {
         self.unconfirmed |= self.inspecting.is_none();
     }
 
-    /// Whether the pod needs an inspection although nothing differs.
+    /// Whether the pod needs an inspection even if nothing differs.
     pub(super) fn is_requested(&self) -> bool {
         self.reinspect || self.unconfirmed || self.hint.is_some()
     }
 
-    /// Whether there is something to do now. A pod under inspection waits for its end, unless the pod
-    /// is removed.
+    /// Whether there is something to do now. While an inspection is under way, there is nothing to do until
+    /// it ends, unless the pod is removed.
     pub(super) fn wants_step(&self) -> bool {
         let wanted = self.is_requested() || self.listed != self.committed;
         self.listed.is_none() || wanted && self.inspecting.is_none()
@@ -354,7 +358,7 @@ impl Part for ListedContainer {
     }
 }
 
-/// The pod, with the containers that have ended as exited.
+/// Returns the pod with each container that has ended shown as exited.
 pub(super) fn exited(pod: Arc<ListedPod>, has_ended: impl Fn(&Id) -> bool) -> Arc<ListedPod> {
     let is_wrong =
         |row: &ListedContainer| row.state != ContainerState::Exited && has_ended(&row.id);

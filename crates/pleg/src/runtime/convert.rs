@@ -6,7 +6,7 @@ use std::net::IpAddr;
 use cri::{dockerd, lean, v1};
 use serde::Deserialize;
 
-use crate::model::id::PodRef;
+use crate::model::id::{Id, PodRef};
 use crate::model::listed::{ContainerState, ListedContainer, ListedSandbox, SandboxState};
 use crate::model::status::{ContainerStatus, SandboxStatus};
 use crate::model::wall_time::WallTime;
@@ -90,6 +90,7 @@ fn pod_of_labels<'a>(
 
 pub(super) fn sandbox_status(
     names: &Names,
+    requested: &Id,
     answer: v1::PodSandboxStatusResponse,
 ) -> Result<SandboxStatus, CallError> {
     let status = answer
@@ -105,7 +106,7 @@ pub(super) fn sandbox_status(
         .filter_map(|ip| ip.parse::<IpAddr>().ok());
     let metadata = status.metadata.as_ref();
     Ok(SandboxStatus {
-        id: status.id.into(),
+        id: shared(requested, status.id.into()),
         state: sandbox_state(status.state),
         attempt: metadata.map_or(0, |metadata| metadata.attempt),
         created_at: WallTime::from_unix_nanos(status.created_at),
@@ -123,6 +124,7 @@ pub(super) fn sandbox_status(
 
 pub(super) fn container_status(
     names: &Names,
+    requested: &Id,
     answer: v1::ContainerStatusResponse,
 ) -> Result<ContainerStatus, CallError> {
     let status = answer
@@ -132,7 +134,19 @@ pub(super) fn container_status(
     if metadata.is_some_and(|metadata| metadata.name == dockerd::SANDBOX) {
         return Err(CallError::NotFound("it is a sandbox's id".into()));
     }
-    Ok(status_of(names, status))
+    let status = status_of(names, status);
+    Ok(ContainerStatus {
+        id: shared(requested, status.id),
+        ..status
+    })
+}
+
+/// The id in an answer. Usually it is the requested one, so it is kept in memory once.
+fn shared(requested: &Id, answered: Id) -> Id {
+    match answered == *requested {
+        true => requested.clone(),
+        false => answered,
+    }
 }
 
 fn status_of(names: &Names, status: v1::ContainerStatus) -> ContainerStatus {

@@ -223,11 +223,12 @@ impl Runtime for GrpcRuntime {
         };
         let method = Rpc::PodSandboxStatus;
         let answer = self.client.unary(self.api(), method, request).await?;
-        convert::sandbox_status(&self.names, answer)
+        convert::sandbox_status(&self.names, id, answer)
     }
 
     async fn container_status(&self, id: &Id) -> Result<ContainerStatus, CallError> {
-        convert::container_status(&self.names, self.request_container(id, false).await?)
+        let answer = self.request_container(id, false).await?;
+        convert::container_status(&self.names, id, answer)
     }
 
     async fn container_pid(&self, id: &Id) -> Result<Option<u32>, CallError> {

@@ -234,3 +234,15 @@ async fn a_container_whose_process_runs_and_that_is_not_listed_any_more_is_repor
     assert_eq!(status.health.state, HealthState::Healthy);
     assert!(status.failing.is_empty(), "{:?}", status.failing);
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_container_that_is_unlisted_a_moment_before_its_process_ends_is_no_problem() {
+    let node = Node::watch_with_kernel(generic(), pods).await;
+    node.at(5.5).await;
+    node.sim.lose("a");
+    node.at(7.0).await;
+    node.sim.kill_lost("a/app.0");
+    node.at(20.0).await;
+    assert_eq!(node.deaths("a/app.0").len(), 1);
+    assert_eq!(node.health_reports(5.5), []);
+}

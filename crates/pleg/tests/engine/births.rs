@@ -365,3 +365,18 @@ async fn a_birth_with_a_stuck_status_delays_no_other_birth() {
     let reported = node.reported();
     assert!(reported.contains("Started new/app.0"), "{reported}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_exit_is_reported_at_once_although_the_runtime_reports_no_pids() {
+    let node = Node::watch_with_kernel(generic(), |sim| {
+        ten(sim);
+        sim.hide_pids();
+        sim.watch_births();
+    })
+    .await;
+    node.at(5.1).await;
+    node.sim.exit("p3", "app", 1);
+    node.at(10.0).await;
+    let reported = node.deaths("p3/app.0");
+    assert!(reported.len() == 1 && reported[0] < 5.3, "{reported:?}");
+}

@@ -361,3 +361,42 @@ async fn alternating_culprits_do_not_each_cause_a_report() {
     // If reported culprits were not remembered, there would be 58 reports.
     assert!(reports.len() <= 20, "{culprits:?}");
 }
+
+#[tokio::test(start_paused = true)]
+async fn what_a_stuck_call_took_is_no_cost_and_no_call_beside_it_was_alone() {
+    let node = Node::watch(crate::node::pods).await;
+    node.at(2.5).await;
+    let call = Rpc::ContainerStatus;
+    node.sim.fault(call, Some("a/app.0"), Fault::Hang);
+    node.sim.exit("a", "app", 1);
+    node.at(5.0).await;
+    let cost = async |call| {
+        let mut costs = node.status().await.costs.into_iter();
+        costs.find(|cost| cost.call == call).expect("it was made")
+    };
+    let alone = cost(Rpc::ListContainers).await.alone;
+    node.at(20.0).await;
+    assert_eq!(cost(Rpc::ListContainers).await.alone, alone);
+    node.sim.lift_all();
+    node.at(25.0).await;
+    assert_eq!(node.deaths("a/app.0").len(), 1);
+    assert!(cost(call).await.max < 1.0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_runtime_that_answers_only_version_is_not_unresponsive() {
+    let node = Node::watch(crate::node::pods).await;
+    node.at(3.5).await;
+    for call in [
+        Rpc::ListContainers,
+        Rpc::ListPodSandbox,
+        Rpc::ContainerStatus,
+        Rpc::PodSandboxStatus,
+    ] {
+        node.sim.fault(call, None, Fault::Hang);
+    }
+    node.sample(30.0, |at, status| {
+        assert_ne!(status.health.reason, Reason::RuntimeSilent, "at {at}");
+    })
+    .await;
+}

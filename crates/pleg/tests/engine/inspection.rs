@@ -348,3 +348,17 @@ async fn a_removed_container_is_not_reported_as_failing_although_its_pod_still_i
         assert_eq!(failing.collect::<Vec<_>>(), [next]);
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn the_parts_of_a_status_are_in_the_order_of_the_list_whichever_is_answered_first() {
+    let node = Node::watch(|sim| {
+        sim.run("a", &["x", "y"]);
+        let slow = Fault::Slow(seconds(0.1));
+        sim.fault(Rpc::ContainerStatus, Some("a/x.0"), slow);
+    })
+    .await;
+    node.at(2.5).await;
+    let status = node.pleg.cache().get(&"uid-a".into()).status;
+    let names: Vec<&str> = status.containers.iter().map(|it| &*it.name).collect();
+    assert_eq!(names, ["x", "y"]);
+}

@@ -140,6 +140,20 @@ async fn a_runtime_without_pids_leaves_kernel_hints_unavailable_with_the_reason(
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_process_that_cannot_be_watched_is_tried_again_less_and_less_often() {
+    let node = Node::watch_with_kernel(generic(), |sim| {
+        sim.run("a", &["app"]);
+        sim.hide_pids();
+    })
+    .await;
+    node.at(1.0).await;
+    let calls = |from| node.sim.calls_made(Rpc::ContainerStatus) - from;
+    let before = calls(0);
+    node.at(1000.0).await;
+    assert!((5..10).contains(&calls(before)), "{}", calls(before));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_pid_call_that_fails_delays_no_other_pid_call() {
     let node = Node::watch_with_kernel(generic(), |sim| {
         for pod in 0..20 {

@@ -178,3 +178,16 @@ async fn if_lists_do_not_cover_a_sweep_the_next_lists_do_not_wait_for_their_peri
     let well = node.wait(35.0, is_healthy).await;
     well.unwrap_or_else(|status| panic!("{:?}", status.health));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_list_that_is_too_large_is_requested_soon_after_the_connection_was_lost() {
+    let node = Node::watch(pods).await;
+    node.at(3.5).await;
+    let list = Rpc::ListContainers;
+    node.sim.fault(list, None, too_large());
+    node.at(12.0).await;
+    let before = node.sim.calls_made(list);
+    node.sim.restart(seconds(0.3));
+    node.at(22.0).await;
+    assert!(node.sim.calls_made(list) > before);
+}

@@ -636,3 +636,20 @@ async fn a_status_that_is_slow_each_time_does_not_make_health_flap() {
     let changes = node.health_reports(3.4);
     assert!(changes.len() <= 8, "{changes:#?}");
 }
+
+/// The first lists show three pods. One of them always fails, and the others are slow at first.
+#[tokio::test(start_paused = true)]
+async fn a_node_is_synced_although_a_pod_always_fails() {
+    let call = Rpc::ContainerStatus;
+    let node = Node::watch(|sim| {
+        many(sim, 3, &["app"]);
+        sim.fault(call, None, Fault::Hang);
+        sim.fault(call, Some("p0/app.0"), broken());
+    })
+    .await;
+    node.at(30.0).await;
+    assert_eq!(node.synced(), None);
+    node.sim.lift(call, None);
+    node.at(60.0).await;
+    assert!(node.synced().is_some());
+}

@@ -1,6 +1,5 @@
 //! The episodes of a recording.
 
-use causes::finding::{Confidence, Finding};
 use episodes::{Episode, What};
 use pleg::model::wall_time::WallTime;
 use pleg::out::status_report::StatusReport;
@@ -8,7 +7,10 @@ use recorder::fold::Fold;
 use recorder::{Began, Entry, Loss, Lost, Recorded};
 use serde_json::{Value, json};
 
-use crate::support::{death_at, report, time};
+use crate::support::{report, time};
+
+mod exits;
+mod findings;
 
 fn at(seconds: u64, what: Recorded) -> Entry {
     Entry {
@@ -215,25 +217,6 @@ fn a_runtime_that_is_down_is_unreachable_from_the_change_of_health_on() {
 }
 
 #[test]
-fn an_exit_has_its_source_and_its_delay() {
-    let mut entry = death_at(137, time(10));
-    let Recorded::Published(published) = &mut entry.what else {
-        panic!("not an event");
-    };
-    published.happened = Some(time(9));
-    let (episodes, _) = episodes([began(0), entry]);
-    let expected = What::Event {
-        event: "ContainerDied".to_owned(),
-        source: "kernel".to_owned(),
-        delay_seconds: Some(1.0),
-    };
-    assert_eq!(episodes[0].what, expected);
-    assert_eq!(episodes[0].from, time(9));
-    let reason = "container app of pod default/web-0 died with exit code 137 (Error)";
-    assert_eq!(episodes[0].reason, reason);
-}
-
-#[test]
 fn a_time_without_a_recording_is_shown_with_the_reason() {
     let lost = Lost {
         entries: 7,
@@ -278,38 +261,6 @@ fn a_time_without_a_recording_is_shown_with_the_reason() {
     );
 }
 
-/// An exit at 10 s that was reported at this time.
-fn died(reported: u64) -> Entry {
-    let event = json!({"kind": "event", "time": time(reported), "type": "ContainerDied",
-        "pod": {"uid": "u", "namespace": "default", "name": "web-0"}, "id": "61ac7eca54e9",
-        "subject": "container", "container": "app", "exitCode": 1, "reason": "Error",
-        "initial": false, "source": "relist"});
-    let record = serde_json::from_value(event).unwrap();
-    Entry::published(record, Some(time(10))).unwrap()
-}
-
-#[test]
-fn a_pod_whose_exit_was_reported_late_waited_from_the_exit_to_the_report() {
-    let waited = |entry| {
-        let (all, _) = episodes([began(0), entry]);
-        all.into_iter().find(|it| it.what == What::PodWaited)
-    };
-    let late = waited(died(123)).unwrap();
-    assert_eq!((late.from, late.to), (time(10), Some(time(123))));
-    assert_eq!(late.subject_name(), "default/web-0");
-    assert_eq!(
-        late.reason,
-        "container app died; reported after 1m53s by relist"
-    );
-    assert_eq!(waited(died(12)), None);
-}
-
-#[test]
-fn an_exit_that_a_restarted_agent_reports_again_is_not_a_pod_that_waited() {
-    let (all, _) = episodes([began(0), died(11), began(300), died(310)]);
-    assert!(!all.iter().any(|it| it.what == What::PodWaited), "{all:?}");
-}
-
 #[test]
 fn a_call_that_hung_before_the_runtime_became_unresponsive_has_no_end_until_it_responds() {
     let report = [
@@ -342,83 +293,6 @@ fn an_episode_of_guarding_begins_no_earlier_than_the_last_status_without_it() {
     ];
     let rows = rows(entries);
     assert!(rows.contains(&row("guarding", "", 18, 21)), "{rows:?}");
-}
-
-fn diagnosed(seconds: u64, confidence: &str, pid: u32) -> Entry {
-    let finding = json!({"cause": "container-status-lock", "title": "t", "verdict": "problem",
-        "sentence": format!("shim {pid} is stopped"), "confidence": confidence,
-        "culprit": {"pid": pid, "process": "containerd-shim"}, "evidence": ["state T"],
-        "advice": [format!("kill -CONT {pid}")], "fixedIn": ["none"]});
-    let diagnosed = json!({"began": time(seconds), "findings": [finding],
-        "bundle": "/var/lib/pleg/bundles/x.json.gz"});
-    at(
-        seconds + 9,
-        Recorded::Diagnosed(serde_json::from_value(diagnosed).unwrap()),
-    )
-}
-
-/// A status that shows the leading finding of a diagnosis at that time.
-fn with_finding(seconds: u64, cause: &str, diagnosed: u64) -> Entry {
-    let finding = json!({"cause": cause, "sentence": "it is so", "confidence": "high",
-        "time": time(diagnosed).to_string()});
-    status(seconds, &[("/finding", finding)])
-}
-
-fn findings(entries: Vec<Entry>) -> Vec<Finding> {
-    let mut fold = Fold::default();
-    entries.into_iter().for_each(|entry| fold.take(entry));
-    fold.findings()
-}
-
-#[test]
-fn the_findings_of_a_recovered_node_are_past_and_keep_culprit_evidence_and_advice() {
-    let lock = "container-status-lock";
-    let problem = vec![
-        began(0),
-        diagnosed(10, "medium", 7),
-        with_finding(20, lock, 10),
-        diagnosed(70, "certain", 7),
-        with_finding(80, lock, 70),
-    ];
-    let [now] = &findings(problem.clone())[..] else {
-        panic!("one fault");
-    };
-    assert!(!now.past);
-    let recovered = [problem, vec![healthy(100)]].concat();
-    let [past] = &findings(recovered)[..] else {
-        panic!("one fault");
-    };
-    assert!(past.past && past.past_note().starts_with("past, found at "));
-    assert_eq!(past.found_at, Some(time(70)));
-    assert_eq!(past.confidence, Confidence::Certain);
-    assert_eq!(past.culprit.pid, Some(7));
-    assert_eq!(past.advice, ["kill -CONT 7"]);
-    assert_eq!(past.evidence.last().unwrap(), "state T");
-    assert!(past.evidence[0].contains("--from /var/lib/pleg/bundles/x.json.gz"));
-    assert_eq!(past.said(), "shim 7 is stopped");
-}
-
-#[test]
-fn another_culprit_is_another_fault_and_an_older_recording_has_the_advice_of_the_page() {
-    let two = vec![
-        diagnosed(10, "high", 7),
-        diagnosed(70, "certain", 8),
-        healthy(100),
-    ];
-    let pids = |entries| {
-        let all: Vec<Finding> = findings(entries);
-        all.iter().map(|it| it.culprit.pid).collect::<Vec<_>>()
-    };
-    assert_eq!(pids(two), [Some(8), Some(7)]);
-
-    let older = vec![with_finding(20, "disk-full", 10), healthy(100)];
-    let [past] = &findings(older)[..] else {
-        panic!("one fault");
-    };
-    assert!(past.past && !past.advice.is_empty());
-    assert_eq!(past.said(), "it is so");
-    let unknown = vec![with_finding(20, "of-a-newer-pleg", 10), healthy(100)];
-    assert_eq!(findings(unknown), []);
 }
 
 #[test]

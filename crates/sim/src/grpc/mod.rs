@@ -52,6 +52,7 @@ mod kinds;
 mod lifecycle;
 mod mangle;
 mod messages;
+mod runtime_service;
 mod service;
 pub mod socket;
 mod statistics;

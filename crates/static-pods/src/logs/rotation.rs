@@ -114,7 +114,7 @@ pub enum Rotated {
 }
 
 /// Rotates the log of a running container, if the log is too large. `reopen` makes the runtime
-/// reopen it. If that fails, the log gets its name back.
+/// reopen it. If the runtime does not, the log gets its name back.
 pub fn rotate(
     log: &Path,
     limits: Limits,
@@ -149,8 +149,11 @@ pub fn rotate(
                 let aside = folder.join(aside);
                 fs::rename(log, &aside)?;
                 if let Err(error) = reopen() {
-                    // The runtime still writes to the renamed file.
-                    fs::rename(aside, log)?;
+                    // The runtime still writes to the renamed file, unless it reopened the log and only the
+                    // answer is missing.
+                    if !log.try_exists()? {
+                        fs::rename(aside, log)?;
+                    }
                     return Err(error);
                 }
             }

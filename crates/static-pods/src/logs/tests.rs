@@ -126,6 +126,21 @@ fn a_log_gets_its_name_back_when_the_runtime_does_not_reopen_it() {
 }
 
 #[test]
+fn a_log_that_was_reopened_without_an_answer_is_not_overwritten() {
+    let place = tempfile::tempdir().unwrap();
+    let log = place.path().join("0.log");
+    fs::write(&log, "old\n").unwrap();
+    let limits = Limits { size: 1, files: 5 };
+    let mut time_out = || {
+        fs::write(&log, "new\n")?;
+        Err(io::ErrorKind::TimedOut.into())
+    };
+    rotate(&log, limits, now(), &mut time_out).unwrap_err();
+    assert_eq!(fs::read_to_string(&log).unwrap(), "new\n");
+    assert_eq!(names(place.path()).unwrap().len(), 2, "the old one is kept");
+}
+
+#[test]
 fn the_log_and_its_link_are_removed_with_the_container() {
     let place = tempfile::tempdir().unwrap();
     let folders = folders(&place);

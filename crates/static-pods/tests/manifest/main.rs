@@ -2,6 +2,7 @@
 
 mod accepted;
 mod every_field;
+mod leaves;
 mod refused;
 
 use static_pods::manifest::{Refused, parse};

@@ -2,10 +2,12 @@
 
 mod support;
 
+mod dates;
 mod frames;
 mod keys;
 mod replay;
 mod session;
+mod sizes;
 mod staleness;
 mod terminal;
 mod views;

@@ -242,6 +242,38 @@ impl Screen {
     }
 }
 
+/// Pods with a running, an exited and a restarted container.
+pub fn three_pods() -> [Value; 3] {
+    [
+        pod("db", json!({})),
+        pod(
+            "job",
+            json!({"state": "exited", "exitCode": 3, "reason": "Error",
+                          "finishedAt": at(-5.0), "attempt": 2}),
+        ),
+        pod("web", json!({"startedAt": at(-10.0), "attempt": 4})),
+    ]
+}
+
+/// Shows a node on which the status lock of one pod is held.
+pub fn locked_node(screen: &mut Screen) {
+    screen.feed(
+        42.0,
+        [
+            connected(),
+            pods(0.0, &three_pods()),
+            event(
+                1.25,
+                "web",
+                "ContainerDied",
+                json!({"exitCode": 137, "reason": "Error"}),
+            ),
+            event(1.5, "web", "ContainerStarted", json!({"source": "relist"})),
+            locked(42.0, 41.2),
+        ],
+    );
+}
+
 fn key_named(name: &str) -> KeyEvent {
     let code = match name {
         "enter" => KeyCode::Enter,

@@ -11,7 +11,7 @@ use tokio::task::JoinHandle;
 use tokio::time::sleep;
 
 /// A call is outstanding after this time.
-const UNDER_WAY: Duration = Duration::from_secs(2);
+const OUTSTANDING_AFTER: Duration = Duration::from_secs(2);
 
 /// A dockerd with containers.
 struct Docker {
@@ -60,9 +60,9 @@ async fn the_goroutines_of_dockerd_show_what_it_waits_for() {
     let id = docker.verb(&inspect).await;
     docker.verb(&["shim-stop", id.trim()]).await;
     let stop = docker.call(&["docker", "stop", "db"]);
-    sleep(UNDER_WAY).await;
+    sleep(OUTSTANDING_AFTER).await;
     let inspected = docker.call(&["docker", "inspect", "db"]);
-    sleep(UNDER_WAY).await;
+    sleep(OUTSTANDING_AFTER).await;
     let finding = only(&docker.explained().await, "container-lock");
     assert_eq!(finding["culprit"]["process"], "dockerd", "{finding:#}");
     docker.verb(&["shim-cont", id.trim()]).await;
@@ -72,10 +72,10 @@ async fn the_goroutines_of_dockerd_show_what_it_waits_for() {
     // dockerd waits for containerd, and no call waits for a container's lock.
     docker.verb(&["stop"]).await;
     let info = docker.call(&["docker", "info"]);
-    sleep(UNDER_WAY).await;
+    sleep(OUTSTANDING_AFTER).await;
     let stop = docker.call(&["docker", "stop", "web"]);
     let inspected = docker.call(&["docker", "inspect", "web"]);
-    sleep(UNDER_WAY).await;
+    sleep(OUTSTANDING_AFTER).await;
     let explained = docker.explained().await;
     let first = &explained["findings"][0];
     assert_eq!(first["cause"], "runtime-unresponsive", "{explained:#}");

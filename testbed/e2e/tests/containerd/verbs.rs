@@ -16,7 +16,7 @@ use testbed_driver::{Driver, Network, PodSpec, Testbed};
 const RUNC_IS_HUNG: Duration = Duration::from_secs(31);
 
 /// After this time a plugin, or a daemon that does not listen, is reported; the limit is ten seconds.
-const LATE: Duration = Duration::from_secs(12);
+const REPORTED_AFTER: Duration = Duration::from_secs(12);
 
 fn findings(report: &Value) -> Vec<&Value> {
     let found = report["findings"].as_array();
@@ -138,7 +138,7 @@ async fn a_cni_plugin_that_hangs_when_a_pod_stops_is_named_while_other_pods_star
         async move { driver.stop_pod(&leaves).await }
     });
     driver.run_pod(&spec("comes")).await.unwrap();
-    tokio::time::sleep(LATE).await;
+    tokio::time::sleep(REPORTED_AFTER).await;
     let finding = only(&doctor(&testbed), "cni-plugin-hang");
     assert_eq!(finding["verdict"], "suspect", "{finding:#}");
     assert_eq!(finding["culprit"]["process"], "cni-gate");
@@ -161,7 +161,7 @@ async fn a_containerd_that_waits_for_leftover_shims_before_it_listens_is_named_w
     testbed.verb(&["start", "now"]).await.unwrap();
     // Diagnose at once, and again after ten seconds.
     let early = doctor(&testbed);
-    tokio::time::sleep(LATE).await;
+    tokio::time::sleep(REPORTED_AFTER).await;
     let report = doctor(&testbed);
     let found = findings(&report);
     for report in [&early, &report] {

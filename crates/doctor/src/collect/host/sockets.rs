@@ -114,7 +114,7 @@ fn sorted(rows: &[SocketRow], processes: &[Process], holders: &Holders) -> UnixS
             found.listeners.push(Listener {
                 path: path.clone(),
                 waiting: row.queue,
-                backlog: row.room,
+                backlog: row.backlog,
                 held_by,
             });
         } else if row.peer.is_some() {

@@ -1,4 +1,4 @@
-//! Processes that have ended, and whether the runtime reports it.
+//! Processes that have ended, and whether the runtime reports their end.
 
 use base::ledger::Ledger;
 use tokio::time::Instant;
@@ -26,8 +26,8 @@ impl Processes {
         })
     }
 
-    /// The kernel reports that the process has ended. Returns its pod if the runtime did not list the
-    /// container any more.
+    /// Takes in the end of the process of a container. Returns the pod if the runtime no longer lists the
+    /// container.
     pub(crate) fn on_death(&mut self, id: &Id, now: Instant) -> Option<PodUid> {
         if self.unlisted.contains_key(id) {
             let pod = self.watches.get(id).map(|watch| watch.pod.uid.clone());
@@ -40,8 +40,8 @@ impl Processes {
         None
     }
 
-    /// The status call after an exit ended. `runs` is what it showed; `None` if it failed. Returns
-    /// the pod once the runtime reports the exit.
+    /// Takes in the answer to a status call after an exit. `runs` is whether it shows the container as
+    /// running; `None` if the call failed. Returns the pod once the runtime reports the exit.
     pub(crate) fn on_death_status(
         &mut self,
         id: &Id,

@@ -16,7 +16,7 @@ impl Relister {
             Lists::Stuck
         } else if let Some(error) = self.failure() {
             match (error, ages.version) {
-                // There is a connection again, and no call on it is answered.
+                // There is a connection again, but no call on it is answered.
                 (CallError::Unavailable(_), Some(age)) if age >= self.overdue_after() => {
                     Lists::Stuck
                 }
@@ -36,7 +36,8 @@ impl Relister {
         }
     }
 
-    /// Whether lists were late, and those requested since are outstanding.
+    /// Whether a list was late when last answered, and none is slow: the next answer will show
+    /// whether the list catches up.
     pub(crate) fn is_catching_up(&self) -> bool {
         self.slowest().is_some() && !self.slow().any()
     }
@@ -96,7 +97,7 @@ impl Relister {
     }
 
     /// How long a kubelet, which requests one list after the other, would have waited for the last
-    /// lists, and how much longer than this process did.
+    /// lists, and how much longer that is than this process waited.
     pub(crate) fn for_kubelet_took(&self) -> (Duration, Duration) {
         let [one, other] = self.each(|list| list.took).both();
         (one + other, one.min(other))
@@ -107,7 +108,7 @@ impl Relister {
         self.each(|list| list.failure().is_some())
     }
 
-    /// Which lists are late each time.
+    /// Which lists are slow: their last two answers were late.
     pub(crate) fn slow(&self) -> PerList<bool> {
         self.each(Lister::is_slow)
     }

@@ -19,7 +19,7 @@ pub(super) struct Connection {
     is_known: bool,
     /// Whether the next lists are requested without an answer to `Version`.
     skips_version: bool,
-    /// Lost connections soon after lists or `Version` were sent.
+    /// Counts the connections that were lost soon after lists or `Version` were sent.
     losses: Losses,
     /// Why no list can be answered: there is no connection, or the server is no CRI runtime.
     pub(super) failure: Option<CallError>,
@@ -38,7 +38,7 @@ impl Default for Connection {
 }
 
 impl Connection {
-    /// Another runtime may be listening now.
+    /// Forgets that the runtime is known: another one may be listening now.
     pub(super) fn forget_version(&mut self) {
         self.is_known = false;
         self.skips_version = false;
@@ -49,8 +49,8 @@ impl Connection {
         self.skips_version = false;
     }
 
-    /// Notes that no list can be answered. If the connection was lost again and again soon after the
-    /// same calls were sent, it cannot be chance: then the error says which calls these are.
+    /// Records that no list can be answered. If the connection was lost repeatedly, soon after the
+    /// same calls were sent, the error names these calls.
     fn fail(&mut self, error: &CallError, calls: &str, sent: Instant, now: Instant) {
         if self.failure.as_ref() != Some(error) {
             tracing::debug!("unable to list: {error}");
@@ -82,7 +82,8 @@ impl Relister {
 
     /// `Version` was answered. Returns whether the runtime was unknown or is another one.
     pub(crate) fn version_known(&mut self, version: RuntimeVersion, now: Instant) -> bool {
-        // A list that has been outstanding for long does not show soon that there is a connection again.
+        // A list that has been outstanding for long will not soon show that there is a connection
+        // again, but this answer does.
         let suspect = self.times.suspect();
         let is_suspect = |list: &Lister| list.begun().is_some_and(|it| now >= it.instant + suspect);
         let is_any_suspect = self.each(is_suspect).any();
@@ -160,7 +161,7 @@ impl Relister {
             .is_some_and(is_no_connection)
     }
 
-    /// Lists wait before they may cause the next loss.
+    /// Postpones the lists, because they may cause the next loss.
     fn postpone(&mut self, now: Instant) {
         let until = self.connection.losses.postponed(now + self.period);
         for list in List::BOTH {

@@ -33,7 +33,7 @@ pub(super) fn target(request: Request, pod: Option<&ListedPod>) -> Target {
 #[derive(Debug)]
 pub(super) struct Sweep {
     begun: Moment,
-    /// As of when its result holds: an id may have been requested before the sweep began.
+    /// The time as of which the result holds: an id may have been requested before the sweep began.
     as_of: Instant,
     /// The lists that this sweep replaces.
     missing: PerList<bool>,
@@ -47,9 +47,9 @@ pub(super) struct Sweep {
     listed: PerList<bool>,
     /// The pods with an id that was answered.
     known: BTreeSet<PodUid>,
-    /// Those with an id that got its first `NotFound`.
+    /// The pods with an id that got its first `NotFound`.
     not_found: BTreeSet<PodUid>,
-    /// Those with an id whose call failed.
+    /// The pods with an id whose call failed.
     failed: BTreeSet<PodUid>,
     /// When the next call may be sent.
     next: Instant,
@@ -74,7 +74,7 @@ pub(crate) enum Outcome {
     Failed,
 }
 
-/// The call about an id that another component may have sent.
+/// The outstanding call about an id, which another component may have sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum OtherCall {
     None,
@@ -101,7 +101,7 @@ impl OtherCall {
 #[derive(Debug)]
 pub(crate) struct Swept {
     pub(crate) begun: Moment,
-    /// The pods of which an id failed or got its first `NotFound`.
+    /// The pods with an id whose call failed or got its first `NotFound`.
     pub(crate) unobserved: BTreeSet<PodUid>,
     /// The unobserved pods with at least one answered id and no failed one.
     pub(crate) partly_observed: BTreeSet<PodUid>,
@@ -112,7 +112,8 @@ pub(crate) struct Swept {
 }
 
 impl Sweep {
-    /// A sweep over these targets. The pace is slower while lists are answered but `slow` each time.
+    /// A sweep over these targets. It is paced more slowly if lists are answered but `slow` each
+    /// time.
     pub(super) fn begin(
         missing: PerList<bool>,
         requests_sandboxes: bool,
@@ -183,7 +184,8 @@ impl Sweep {
         }
     }
 
-    /// The runtime may be another one, whose sandboxes do not contain their containers.
+    /// The runtime may be another one: from now on, sandboxes are not relied on to show their
+    /// containers.
     pub(super) fn runtime_changed(&mut self) {
         self.requests_sandboxes = false;
     }

@@ -14,7 +14,7 @@ enum Move {
     List(u8, Option<ContainerState>),
     Relist,
     Plan,
-    /// The oldest inspection ends, well or not.
+    /// The oldest inspection ends, successfully or not.
     End(bool),
     Hint(u8),
     Reinspect(u8),
@@ -123,7 +123,7 @@ impl Clock {
 }
 
 #[test]
-fn a_container_is_learned_that_was_asked_for_just_before_the_list_which_shows_its_pod() {
+fn a_container_requested_just_before_the_list_that_shows_its_pod_is_learned() {
     let clock = Clock(Instant::now());
     let sandbox = Arc::new(ListedSandbox {
         id: "s1".into(),
@@ -142,7 +142,7 @@ fn a_container_is_learned_that_was_asked_for_just_before_the_list_which_shows_it
 }
 
 #[test]
-fn what_is_remembered_of_gone_pods_is_bounded_while_only_one_list_is_taken_in() {
+fn the_number_of_remembered_gone_pods_is_bounded_while_only_one_list_is_applied() {
     let clock = Clock(Instant::now());
     let sandbox = |number: u64| {
         Arc::new(ListedSandbox {
@@ -169,7 +169,7 @@ fn what_is_remembered_of_gone_pods_is_bounded_while_only_one_list_is_taken_in() 
         "{}",
         consumer.records.gone.len()
     );
-    // A list that was begun before most of them ended, and shows one that is new since.
+    // A list that was requested before most of the pods were removed, and that shows a new pod.
     let held_up = [sandbox(600), sandbox(2999), sandbox(9999)];
     consumer.changes.clear();
     consumer
@@ -192,7 +192,7 @@ fn what_is_remembered_of_gone_pods_is_bounded_while_only_one_list_is_taken_in() 
 }
 
 #[test]
-fn a_look_at_an_id_that_overlaps_one_at_its_pod_and_says_otherwise_wants_an_inspection() {
+fn an_observation_of_an_id_that_contradicts_an_overlapping_list_requests_an_inspection() {
     let clock = Clock(Instant::now());
     let exited = || ListedContainer::clone(&row(1, ContainerState::Exited));
     let by_id = |records: &mut Records| {
@@ -244,7 +244,7 @@ fn an_older_fact_of_a_container_does_not_undo_a_newer_one_of_its_sandbox() {
 }
 
 #[test]
-fn a_container_that_a_list_under_way_does_not_show_wants_an_inspection() {
+fn a_container_that_an_overlapping_list_does_not_show_requests_an_inspection() {
     let clock = Clock(Instant::now());
     let mut consumer = Consumer::default();
     let running = row(1, ContainerState::Running);
@@ -264,7 +264,7 @@ fn a_container_that_a_list_under_way_does_not_show_wants_an_inspection() {
 }
 
 #[test]
-fn who_has_exited_is_not_brought_back_by_a_list_that_was_held_up() {
+fn a_delayed_list_does_not_bring_back_an_exited_container() {
     let clock = Clock(Instant::now());
     let sandbox = || {
         Arc::new(ListedSandbox {

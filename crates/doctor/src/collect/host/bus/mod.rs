@@ -169,7 +169,7 @@ fn reach(failure: Failure, source: &str) -> Fact<Reach> {
         Failure::Silent(limit) => Reach::Silent {
             seconds: limit.as_secs_f64(),
         },
-        Failure::Nonsense(_) => return Fact::missing(failure, source),
+        Failure::InvalidData(_) => return Fact::missing(failure, source),
     };
     Fact::known(reach, source)
 }

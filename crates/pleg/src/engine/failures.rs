@@ -143,33 +143,61 @@ mod tests {
     use crate::out::failure::InspectError;
     use crate::runtime::{CallError, Rpc};
 
-    #[test]
-    fn a_call_that_fails_again_while_its_pod_is_unknown_keeps_its_pod() {
-        let now = Instant::now();
-        let error = InspectError::Failed {
-            call: Rpc::PodSandboxStatus,
-            id: "s".into(),
-            error: CallError::Refused("broken".into()),
-        };
-        let failing = |pod: Option<PodRef>| Failing {
-            id: "s".into(),
-            call: Rpc::PodSandboxStatus,
-            container: None,
-            pod,
-            error: error.clone(),
-            since: now,
-            unobserved_since: now,
-        };
-        let pod = PodRef {
+    fn pod() -> PodRef {
+        PodRef {
             uid: "uid".into(),
             namespace: "default".into(),
             name: "web".into(),
-        };
+        }
+    }
+
+    fn key(id: &str) -> Key {
+        (Rpc::PodSandboxStatus, Some(id.into()))
+    }
+
+    fn failing(id: &str, pod: Option<PodRef>, now: Instant) -> Failing {
+        Failing {
+            id: id.into(),
+            call: Rpc::PodSandboxStatus,
+            container: None,
+            pod,
+            error: InspectError::Failed {
+                call: Rpc::PodSandboxStatus,
+                id: id.into(),
+                error: CallError::Refused("broken".into()),
+            },
+            since: now,
+            unobserved_since: now,
+        }
+    }
+
+    #[test]
+    fn a_call_that_fails_again_while_its_pod_is_unknown_keeps_its_pod() {
+        let now = Instant::now();
         let mut failures = Failures::default();
-        failures.note(failing(Some(pod.clone())), now);
-        failures.note(failing(None), now);
+        failures.note(failing("s", Some(pod()), now), now);
+        failures.note(failing("s", None, now), now);
         failures.keep_ids(|_| false);
-        let key = (Rpc::PodSandboxStatus, Some("s".into()));
-        assert_eq!(failures.answered(&key), Some(pod.uid));
+        assert_eq!(failures.answered(&key("s")), Some(pod().uid));
+    }
+
+    #[test]
+    fn an_answered_call_is_not_reported_beside_another_one_that_fails() {
+        let now = Instant::now();
+        let mut failures = Failures::default();
+        failures.note(failing("s", Some(pod()), now), now);
+        failures.answered(&key("s"));
+        failures.note(failing("t", Some(pod()), now), now);
+        let ids: Vec<_> = failures.iter().map(|failing| failing.id.as_str()).collect();
+        assert_eq!(ids, ["t"]);
+    }
+
+    #[test]
+    fn a_call_of_an_unknown_pod_does_not_fail_once_it_is_answered() {
+        let now = Instant::now();
+        let mut failures = Failures::default();
+        failures.note(failing("s", None, now), now);
+        assert_eq!(failures.answered(&key("s")), None);
+        assert_eq!(failures.iter().count(), 0);
     }
 }

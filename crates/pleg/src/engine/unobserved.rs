@@ -209,10 +209,11 @@ impl Engine {
         }
     }
 
-    /// Gives up the pods whose calls have become stuck: the pass does not wait for them. Returns
-    /// the pods whose status needs a stuck call, with the reason.
+    /// Gives up the pods with stuck calls: the pass does not wait for them, and failures of theirs
+    /// that are over are forgotten. Returns the pods whose status needs a stuck call, with the
+    /// reason.
     pub(super) fn give_up_stuck_pods(&mut self, now: Moment) -> BTreeMap<PodUid, InspectError> {
-        let mut newly_stuck = Vec::new();
+        let mut stuck = Vec::new();
         let mut overdue = BTreeMap::new();
         let is_sweeping = self.missing(now.instant).any();
         for call in self.sent_and_stuck() {
@@ -224,20 +225,13 @@ impl Engine {
             let key = (call.about.call, Some(id.clone()));
             let is_swept = || is_sweeping && self.records.is_listed(&pod.uid, &id);
             if !has_pod || is_swept() || self.inspector.needs_answer(&pod.uid, &key) {
-                let (call, id) = (call.about.call, id.clone());
+                let call = call.about.call;
                 let overdue = overdue.entry(pod.uid.clone());
                 overdue.or_insert(InspectError::Overdue { call, id });
             }
-            let mut reported = self.reporting.coverage.stuck.iter().map(|call| &call.about);
-            let is_it = |about: &About| {
-                let uid = about.pod.as_ref().map(|pod| &pod.uid);
-                (about.call, &about.id, uid) == (key.0, &key.1, Some(&pod.uid))
-            };
-            if !reported.any(is_it) {
-                newly_stuck.push(pod.uid);
-            }
+            stuck.push(pod.uid);
         }
-        for uid in newly_stuck {
+        for uid in stuck {
             self.unobserved.failures.replace_by_other_call(&uid);
             self.reporting.passes.give_up(&uid);
         }
@@ -302,12 +296,8 @@ impl Engine {
             None | Some(CallError::NotFound(_)) => {
                 // If the inspection of a pod failed because of this call, the pod is inspected
                 // again.
-                let Some(uid) = self.unobserved.failures.answered(&key) else {
-                    return;
-                };
-                self.records.retry(&uid);
-                if self.stuck_pods().any(|stuck| stuck == uid) {
-                    self.unobserved.failures.replace_by_other_call(&uid);
+                if let Some(uid) = self.unobserved.failures.answered(&key) {
+                    self.records.retry(&uid);
                 }
             }
             // A lost connection is no evidence about the id.

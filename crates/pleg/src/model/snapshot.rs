@@ -45,7 +45,6 @@ pub struct Snapshot {
     /// Rows that belong to no pod: sandboxes without metadata, containers with neither a
     /// known sandbox nor labels, and anything without an id.
     pub orphaned: usize,
-    pub(super) changes: Option<Changes>,
 }
 
 impl Snapshot {
@@ -62,20 +61,6 @@ impl Snapshot {
         let grouping = Grouping::new(taken, sandboxes.into(), containers.into());
         grouping.snapshot().clone()
     }
-
-    /// The pods that differ from the snapshot whose pods were `earlier`. `None` if this is not
-    /// known.
-    pub fn changed_since(&self, earlier: &Arc<ListedPods>) -> Option<&[PodUid]> {
-        let changes = self.changes.as_ref()?;
-        Arc::ptr_eq(&changes.since, earlier).then_some(&changes.pods)
-    }
-}
-
-/// What differs from an earlier snapshot.
-#[derive(Clone, Debug)]
-pub(super) struct Changes {
-    pub(super) since: Arc<ListedPods>,
-    pub(super) pods: Vec<PodUid>,
 }
 
 /// The numbers of pods, and of containers in each state.
@@ -95,26 +80,13 @@ impl Counts {
     pub fn of<'a>(pods: impl IntoIterator<Item = &'a ListedPod>) -> Self {
         let mut counts = Self::default();
         for pod in pods {
-            counts.add(pod);
+            counts.pods += 1;
+            counts.running_pods += usize::from(pod.is_running());
+            for container in &pod.containers {
+                counts.containers[container.state as usize] += 1;
+            }
         }
         counts
-    }
-
-    pub(super) fn add(&mut self, pod: &ListedPod) {
-        self.pods += 1;
-        self.running_pods += usize::from(pod.is_running());
-        for container in &pod.containers {
-            self.containers[container.state as usize] += 1;
-        }
-    }
-
-    /// The opposite of [`Self::add`].
-    pub(super) fn subtract(&mut self, pod: &ListedPod) {
-        self.pods -= 1;
-        self.running_pods -= usize::from(pod.is_running());
-        for container in &pod.containers {
-            self.containers[container.state as usize] -= 1;
-        }
     }
 
     /// The number of containers in `state`.

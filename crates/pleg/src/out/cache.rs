@@ -81,7 +81,7 @@ impl Cache {
     /// How many of the pods with an error match.
     pub(crate) fn count_failed(&self, matches: impl Fn(&PodUid) -> bool) -> usize {
         let contents = self.read();
-        contents.failed.iter().filter(|uid| matches(uid)).count()
+        contents.failed.keys().filter(|uid| matches(uid)).count()
     }
 
     /// The last reported status of each pod that was ever inspected, by UID.

@@ -206,12 +206,9 @@ impl Records {
             record.inspecting = None;
             record.retry();
             record.overtaken = true;
-            let parts = [record.sandboxes, record.containers];
-            if !parts.iter().all(|part| part.is_listed_after(hint.at)) {
-                let newer = record.hint.replace(hint);
-                if let (Some(both), Some(newer)) = (&mut record.hint, newer) {
-                    both.join(*newer);
-                }
+            let newer = record.hint.replace(hint);
+            if let (Some(both), Some(newer)) = (&mut record.hint, newer) {
+                both.join(*newer);
             }
         }
         if record.inspecting.is_none() {

@@ -83,13 +83,6 @@ impl Freshness {
         self.whole = Some(interval.ended);
         self.any = just_after(interval.ended);
     }
-
-    /// Notes that a list showed nothing new.
-    pub(super) fn confirmed(&mut self, list: Interval) {
-        self.whole = self.whole.max(Some(list.ended));
-        self.any = self.any.max(list.begun);
-        self.list = self.list.max(Some(list.begun));
-    }
 }
 
 /// The next instant after `time`. Of a request and an answer at the same instant, either may be the first.

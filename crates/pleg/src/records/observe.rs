@@ -10,7 +10,7 @@ use super::record::{Part, Record};
 use super::{Records, note};
 use crate::model::event::Source;
 use crate::model::id::{Id, PodRef, PodUid};
-use crate::model::listed::{ListedContainer, ListedPod, ListedSandbox};
+use crate::model::listed::ListedPod;
 use crate::model::snapshot::Snapshot;
 
 impl Records {
@@ -18,8 +18,8 @@ impl Records {
     /// lists were requested stays as it is.
     pub fn observe(&mut self, snapshot: &Snapshot, ended: Instant, source: Source) {
         let taken = snapshot.taken;
-        self.note_list::<ListedSandbox>(ended);
-        self.note_list::<ListedContainer>(ended);
+        self.sandboxes_listed = Some(ended);
+        self.containers_listed = Some(ended);
         let interval = Interval {
             begun: taken,
             ended,
@@ -31,11 +31,8 @@ impl Records {
             *observed = interval;
             return;
         }
-        let all = || {
-            let listed = snapshot.pods.keys();
-            listed.chain(self.pods.keys()).cloned().collect()
-        };
-        let pods: BTreeSet<PodUid> = self.changed(snapshot, interval).unwrap_or_else(all);
+        let listed = snapshot.pods.keys();
+        let pods: BTreeSet<PodUid> = listed.chain(self.pods.keys()).cloned().collect();
         self.gone_and_listed.clear();
         let mut are_newer = true;
         for uid in pods {
@@ -60,25 +57,9 @@ impl Records {
         self.as_of = are_newer.then(|| (snapshot.pods.clone(), interval));
     }
 
-    /// The pods to which a newer snapshot has to be applied: those that have changed since the snapshot
-    /// that all records are as of. `None` if that is not enough.
-    fn changed(&self, snapshot: &Snapshot, interval: Interval) -> Option<BTreeSet<PodUid>> {
-        let (pods, observed) = self.as_of.as_ref()?;
-        // An unchanged list may be newer than what is known of a pod whose inspection is under way.
-        let busy = self.unsettled.iter().chain(&self.inspecting);
-        let changed = snapshot.changed_since(pods)?.iter().chain(busy);
-        let changed: BTreeSet<PodUid> = changed.cloned().collect();
-        let admits = |uid| {
-            let record = self.pods.get(uid);
-            !self.is_gone(uid, interval.begun)
-                && record.is_none_or(|record| record.admits(interval))
-        };
-        (interval.begun >= observed.begun && changed.iter().all(admits)).then_some(changed)
-    }
-
     /// Applies one list while the other one is unavailable.
     pub(crate) fn observe_list<R: Part>(&mut self, rows: &[Arc<R>], interval: Interval) {
-        self.note_list::<R>(interval.ended);
+        *R::listed(self) = Some(interval.ended);
         let listed = R::grouped(self, rows, interval.begun);
         self.amended();
         self.gone_and_listed.clear();
@@ -179,11 +160,6 @@ impl Records {
         note(&mut self.unsettled, &pod.uid, record);
     }
 
-    fn note_list<R: Part>(&mut self, ended: Instant) {
-        let listed = R::listed(self);
-        *listed = (*listed).max(Some(ended));
-    }
-
     /// Whether a newer observation than one as of `observed` showed that the pod is removed, or may
     /// have.
     fn is_gone(&self, uid: &PodUid, observed: Instant) -> bool {
@@ -197,8 +173,8 @@ impl Records {
     pub(super) fn amended(&mut self) {
         if let Some((_, observed)) = self.as_of.take() {
             for record in self.pods.values_mut() {
-                record.sandboxes.confirmed(observed);
-                record.containers.confirmed(observed);
+                record.sandboxes = Freshness::of(observed);
+                record.containers = Freshness::of(observed);
             }
         }
     }

@@ -14,11 +14,12 @@ use crate::out::failure::InspectError;
 
 #[derive(Default)]
 pub(super) struct Contents {
-    /// The entries as written. An entry that is read also shows what is in `unobserved` and `dead`.
+    /// The entries as written. An entry that is read also shows what is in `failed`, `unobserved` and
+    /// `dead`.
     /// Boxed, because a map of large values leaves much of its memory unused.
     pub(super) pods: BTreeMap<PodUid, Box<Entry>>,
-    /// The pods whose entry has an error.
-    pub(super) failed: BTreeSet<PodUid>,
+    /// The pods whose newest inspection failed, and why.
+    pub(super) failed: BTreeMap<PodUid, InspectError>,
     /// The pods that are not observed, and why.
     pub(super) unobserved: BTreeMap<PodUid, InspectError>,
     /// The containers whose process is dead although the runtime reports them as running.
@@ -55,8 +56,7 @@ impl Contents {
         match self.pods.get(uid) {
             Some(entry) => {
                 let is_confirmed = confirms(self.newest_pass.map(|pass| pass.instant));
-                let has_error = entry.error.is_some() || self.is_doubtful(uid);
-                let is_complete = has_error || entry.complete_as_of > Some(time);
+                let is_complete = self.error(uid).is_some() || entry.complete_as_of > Some(time);
                 let is_inspected = is_complete && entry.modified > Some(time);
                 (is_confirmed || is_inspected).then(|| self.entry(uid, entry))
             }
@@ -90,22 +90,21 @@ impl Contents {
         Some(Arc::new(reported))
     }
 
-    /// Whether a pod is unobserved or has a dead container, so that no pass confirms it.
-    fn is_doubtful(&self, uid: &PodUid) -> bool {
-        self.unobserved.contains_key(uid) || self.dead.contains_key(uid)
+    /// Why a pod is in doubt, so that no pass confirms it.
+    fn error(&self, uid: &PodUid) -> Option<InspectError> {
+        let error = self.failed.get(uid).or_else(|| self.unobserved.get(uid));
+        let dead = || Some(self.dead.get(uid)?.first()?.clone());
+        error
+            .cloned()
+            .or_else(|| dead().map(|id| InspectError::Contradicted { id }))
     }
 
     /// The entry as a reader receives it: with the reason why it is in doubt, and as of the last
     /// pass that confirms it.
     pub(super) fn entry(&self, uid: &PodUid, entry: &Entry) -> Entry {
         let mut entry = entry.clone();
-        entry.error = entry.error.or_else(|| self.unobserved.get(uid).cloned());
-        if let Some(dead) = self.dead.get(uid) {
-            let id = dead.first().cloned();
-            let contradicted = id.map(|id| InspectError::Contradicted { id });
-            entry.error = entry.error.or(contradicted);
-            entry.dead = dead.clone();
-        }
+        entry.error = self.error(uid);
+        entry.dead = self.dead.get(uid).cloned().unwrap_or_default();
         let is_pending = self.pending.contains(uid);
         if self.blind {
             let pass = self.newest_pass.filter(|_| !is_pending && entry.is_good());
@@ -123,7 +122,7 @@ impl Contents {
     pub(super) fn note_confirmed(&mut self, uid: &PodUid) {
         let complete_as_of = self.completed(uid);
         if !self.pending.contains(uid)
-            && !self.is_doubtful(uid)
+            && self.error(uid).is_none()
             && let Some(entry) = self.pods.get_mut(uid)
         {
             entry.confirm(self.newest_full_pass, complete_as_of);
@@ -157,17 +156,6 @@ impl Contents {
         self.note_confirmed(uid);
         if let Some(entry) = self.pods.get_mut(uid) {
             entry.modified = entry.modified.max(Some(now));
-        }
-    }
-
-    /// Records why the newest inspection of a known pod failed, or that it succeeded.
-    pub(super) fn note_error(&mut self, uid: &PodUid, error: Option<InspectError>) {
-        match error {
-            Some(_) => self.failed.insert(uid.clone()),
-            None => self.failed.remove(uid),
-        };
-        if let Some(entry) = self.pods.get_mut(uid) {
-            entry.error = error;
         }
     }
 

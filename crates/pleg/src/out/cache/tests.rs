@@ -112,6 +112,16 @@ async fn no_relist_confirms_a_pod_that_differs_from_its_entry() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_late_pass_confirms_no_pod_that_a_newer_pass_has_not_observed() {
+    let (writer, cache) = cache(RunClock::default());
+    let requested = Instant::now();
+    writer.confirm(pass(requested + SECOND * 2, [uid()].into()));
+    writer.set(&uid(), status(), listed(requested));
+    writer.confirm(pass(requested + SECOND, BTreeSet::new()));
+    assert!(!has_newer(&cache, requested).await);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_pass_without_a_list_of_sandboxes_does_not_show_that_a_pod_does_not_exist() {
     let (writer, cache) = cache(RunClock::default());
     let requested = Instant::now();

@@ -57,7 +57,7 @@ impl CacheWriter {
             entry.modified = entry.modified.max(Some(inspection.begun.instant));
         }
         let status = entry.status.clone();
-        contents.note_error(uid, None);
+        contents.failed.remove(uid);
         self.publish(contents);
         status
     }
@@ -91,7 +91,7 @@ impl CacheWriter {
         entry.inspected = true;
         entry.modified = entry.modified.max(Some(inspection.begun.instant));
         let status = entry.status.clone();
-        contents.note_error(uid, Some(error));
+        contents.failed.insert(uid.clone(), error);
         self.publish(contents);
         status
     }
@@ -119,7 +119,7 @@ impl CacheWriter {
             return;
         };
         entry.modified = entry.modified.max(Some(begun));
-        contents.note_error(uid, Some(error));
+        contents.failed.insert(uid.clone(), error);
         self.publish(contents);
     }
 

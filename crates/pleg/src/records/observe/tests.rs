@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::model::grouping::Grouping;
-use crate::model::listed::{ContainerState, SandboxState};
+use crate::model::listed::{ContainerState, ListedContainer, ListedSandbox, SandboxState};
 use crate::model::status::PodStatus;
 use crate::records::{Hint, Step, Ticket};
 
@@ -304,18 +304,94 @@ fn a_delayed_list_does_not_bring_back_an_exited_container() {
     assert_eq!(listed.containers[0].state, ContainerState::Exited);
 }
 
+#[test]
+fn a_container_that_an_inspection_did_not_find_is_not_added_again_by_an_overlapping_list() {
+    let clock = Clock(Instant::now());
+    let uid = pod(1).uid;
+    let mut other = ListedContainer::clone(&row(1, ContainerState::Running));
+    other.id = "other".into();
+    let both = [row(1, ContainerState::Running), Arc::new(other)];
+    let mut records = Records::default();
+    records.observe_list(&both, clock.interval(0, 1));
+    let mut consumer = Consumer {
+        records,
+        ..Consumer::default()
+    };
+    consumer.plan(clock.at(1));
+    consumer.end(true, clock.at(2));
+    let hint = Hint {
+        removed: vec!["c1".into()],
+        ..Hint::of_kernel(clock.at(3))
+    };
+    consumer.records.hint(&pod(1), hint);
+    consumer.plan(clock.at(3));
+    let (ticket, version) = consumer.inspections.remove(0);
+    let mut found = PodStatus::from(&*version);
+    found
+        .containers
+        .retain(|container| container.id.as_str() == "other");
+    consumer
+        .records
+        .inspected(&ticket, &found, clock.at(3), clock.at(5));
+    consumer.records.commit(&ticket).unwrap();
+    assert!(!consumer.records.is_listed(&uid, &"c1".into()));
+    consumer.records.observe_list(&both, clock.interval(4, 6));
+    assert!(!consumer.records.is_listed(&uid, &"c1".into()));
+}
+
+#[test]
+fn a_container_that_was_not_found_is_not_learned_again_from_an_overlapping_status() {
+    let clock = Clock(Instant::now());
+    let (uid, id) = (pod(1).uid, Id::from("c1"));
+    let container = row(1, ContainerState::Running);
+    let mut other = ListedContainer::clone(&container);
+    other.id = "other".into();
+    let mut records = Records::default();
+    records.observe_list(&[container.clone(), other.into()], clock.interval(0, 1));
+    records.observe_one::<ListedContainer>(&uid, &id, None, clock.interval(2, 4));
+    records.learn(
+        &pod(1),
+        ListedContainer::clone(&container),
+        clock.interval(3, 5),
+    );
+    assert!(!records.is_listed(&uid, &id));
+}
+
+#[test]
+fn a_pod_that_is_inspected_again_after_unchanged_lists_is_known_as_of_them() {
+    let clock = Clock(Instant::now());
+    let snapshot = Snapshot::new(clock.at(0), &[], &[row(1, ContainerState::Running)]);
+    let mut consumer = Consumer::default();
+    consumer
+        .records
+        .observe(&snapshot, clock.at(1), Source::Relist);
+    consumer.plan(clock.at(1));
+    consumer.end(false, clock.at(2));
+    let later = Snapshot {
+        taken: clock.at(10),
+        ..snapshot
+    };
+    consumer
+        .records
+        .observe(&later, clock.at(11), Source::Relist);
+    let Step::Inspect { begun, .. } = consumer.records.plan(&pod(1).uid, clock.at(12)) else {
+        panic!("the failed inspection is repeated");
+    };
+    assert_eq!(begun, clock.at(10));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
 
     #[test]
-    fn what_has_changed_says_the_same_as_all_of_it(moves in moves()) {
+    fn an_unchanged_snapshot_says_the_same_as_a_new_one(moves in moves()) {
         let mut now = Instant::now();
         let mut rows: Vec<_> = (0..12).map(|pod| row(pod, ContainerState::Running)).collect();
         let mut grouping = Grouping::new(now, Arc::new([]), Arc::new([]));
-        let (mut in_part, mut whole) = (Consumer::default(), Consumer::default());
+        let (mut same, mut new) = (Consumer::default(), Consumer::default());
         for what in moves {
             now += Duration::from_millis(1);
-            for consumer in [&mut in_part, &mut whole] {
+            for consumer in [&mut same, &mut new] {
                 match &what {
                     Move::List(..) | Move::Relist => {}
                     Move::Plan => consumer.plan(now),
@@ -350,14 +426,14 @@ proptest! {
                 Move::Relist => {
                     let lists = (Arc::new([]) as Arc<[_]>, rows.clone().into());
                     let snapshot = grouping.update(now, &lists.0, &lists.1);
-                    in_part.records.observe(&snapshot, now, Source::Relist);
+                    same.records.observe(&snapshot, now, Source::Relist);
                     let snapshot = Snapshot::new(now, &[], &rows);
-                    whole.records.observe(&snapshot, now, Source::Relist);
+                    new.records.observe(&snapshot, now, Source::Relist);
                 }
                 _ => {}
             }
-            prop_assert_eq!(in_part.known(), whole.known());
-            prop_assert_eq!(&in_part.changes, &whole.changes);
+            prop_assert_eq!(same.known(), new.known());
+            prop_assert_eq!(&same.changes, &new.changes);
         }
     }
 }

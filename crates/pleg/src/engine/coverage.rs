@@ -11,6 +11,7 @@ use crate::model::id::{Id, PodUid};
 use crate::model::wall_time::Moment;
 use crate::out::coverage::{Coverage, Failing, Statuses};
 use crate::out::health::Blind;
+use crate::out::status_report::SuspectCall;
 use crate::runtime::OutstandingCall;
 
 impl Engine {
@@ -65,6 +66,12 @@ impl Engine {
         let failed = |uid: &PodUid| !reported.contains(uid) && !unobserved.contains(uid);
         let uninspected = unobserved.len() + self.out.reader.count_failed(failed);
         let kubelet_waits = self.kubelet_waits(&stuck, instant);
+        // A call that is withheld is reported as failing.
+        let failures = &self.unobserved.failures;
+        let is_failing =
+            |lost: &SuspectCall| failures.is_failing(&(lost.call, Some(lost.id.clone())));
+        let lost = self.lost_calls();
+        let lost = lost.iter().filter(|lost| !is_failing(lost)).count();
         let blind = self.unseen_parts(ages);
         self.out.cache.set_blind(!blind.is_empty());
         self.reporting.coverage = Coverage {
@@ -84,7 +91,7 @@ impl Engine {
             kubelet_lists_took: self.relister.for_kubelet_took(),
             unresponsive_since,
             statuses,
-            lost: self.lost_calls().len(),
+            lost,
         };
     }
 

@@ -49,7 +49,14 @@ async fn a_call_that_crashes_the_runtime_is_sent_with_growing_pauses() {
     node.at(1200.0).await;
     let made = node.sim.calls_made(Rpc::ContainerStatus) - before;
     assert!((2..=8).contains(&made), "{made}");
-    assert!(has_failing(&node.status().await, "b/app.0"));
+    let status = node.status().await;
+    assert!(has_failing(&status, "b/app.0"));
+    // It is not counted again as a lost call.
+    let message = &status.health.message;
+    assert!(
+        !message.contains("the connection was lost during"),
+        "{message}"
+    );
     node.sim.lift(Rpc::ContainerStatus, Some("b/app.0"));
     node.at(1510.0).await;
     assert_eq!(node.deaths("b/app.0").len(), 1);

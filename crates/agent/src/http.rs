@@ -79,8 +79,8 @@ fn unavailable(why: &str) -> (StatusCode, String) {
 }
 
 async fn livez(State(agent): State<Agent>) -> Answer {
-    let changes = agent.own_report().await;
-    changes.map_err(|no| unavailable(&no.to_string()))?;
+    let own = agent.own_report().await;
+    own.map_err(|no| unavailable(&no.to_string()))?;
     Ok("ok\n".into_response())
 }
 

@@ -33,7 +33,7 @@ impl Records {
 
     pub(crate) async fn next(&mut self) -> Option<Record> {
         loop {
-            let turned = async {
+            let changed = async {
                 match &mut self.changes {
                     Some(changes) => changes.next().await,
                     None => pending().await,
@@ -42,7 +42,7 @@ impl Records {
             let (mut record, is_turn) = tokio::select! {
                 biased;
                 record = self.subscription.next() => (record?, false),
-                () = turned => match self.agent.report().await {
+                () = changed => match self.agent.report().await {
                     Ok(report) => {
                         let health = report.into_health(system_clock()());
                         (Record::Health(health), true)

@@ -43,7 +43,7 @@ impl Failures {
     /// answered since.
     pub(super) fn note(&mut self, mut failing: Failing, now: Instant) {
         if let Some(pod) = &failing.pod {
-            self.replace_by_other_call(&pod.uid);
+            self.replace_by_other_call(|uid| *uid == pod.uid);
         }
         let key = (failing.call, Some(failing.id.clone()));
         if let Some(known) = self.calls.get(&key) {
@@ -78,11 +78,13 @@ impl Failures {
         self.calls.remove(key);
     }
 
-    /// Forgets the failures of this pod whose calls have been answered since: another call is now
-    /// the reason why the pod is unobserved.
-    pub(super) fn replace_by_other_call(&mut self, uid: &PodUid) {
-        self.calls
-            .retain(|_, failed| !(failed.is_answered && failed.is_of(uid)));
+    /// Forgets the failures whose calls have been answered since, of pods for which another call is now
+    /// the reason why they are unobserved.
+    pub(super) fn replace_by_other_call(&mut self, has_other: impl Fn(&PodUid) -> bool) {
+        self.calls.retain(|_, failed| {
+            let pod = failed.failing.pod.as_ref();
+            !(failed.is_answered && pod.is_some_and(|pod| has_other(&pod.uid)))
+        });
     }
 
     /// The pod was observed as of `observed`: forgets its earlier failures, and those whose calls

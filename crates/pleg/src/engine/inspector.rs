@@ -10,6 +10,7 @@
 //! bounds the outstanding calls of all of them.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -170,8 +171,8 @@ impl Inspector {
 
     /// The active inspections of a pod.
     fn active_of(&mut self, uid: &PodUid) -> impl Iterator<Item = &mut Inspection> {
-        let active = self.active.values_mut();
-        active.filter(move |inspection| inspection.ticket.uid == *uid)
+        let active = self.active.range_mut(tickets_of(uid));
+        active.map(|(_, inspection)| inspection)
     }
 
     /// Records an exit that another call has found. The active inspections of the pod use it too.
@@ -224,8 +225,8 @@ impl Inspector {
 
     /// Whether an active inspection of the pod needs the answer to this call.
     pub(crate) fn needs_answer(&self, uid: &PodUid, key: &Key) -> bool {
-        let mut active = self.active.values();
-        active.any(|inspection| inspection.ticket.uid == *uid && inspection.needs_answer(key))
+        let mut active = self.active.range(tickets_of(uid));
+        active.any(|(_, inspection)| inspection.needs_answer(key))
     }
 
     /// When an inspection next becomes slow, so that its place or its exits become available.
@@ -241,6 +242,15 @@ impl Inspector {
         });
         slow.filter(|time| *time > now).min()
     }
+}
+
+/// All tickets of a pod, which are in succession.
+fn tickets_of(uid: &PodUid) -> RangeInclusive<Ticket> {
+    let ticket = |number| Ticket {
+        uid: uid.clone(),
+        number,
+    };
+    ticket(0)..=ticket(u64::MAX)
 }
 
 impl Inspection {

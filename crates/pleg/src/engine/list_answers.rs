@@ -9,6 +9,7 @@ use super::call::List;
 use super::passes::Basis;
 use super::relister::ListRow;
 use super::state::Engine;
+use super::unobserved::ids_in;
 use crate::model::event::Source;
 use crate::model::listed::{ListedContainer, ListedSandbox};
 use crate::model::snapshot::Snapshot;
@@ -131,8 +132,11 @@ impl Engine {
             .keep(&pending, begun.instant, |uid, id| {
                 records.is_listed(uid, id)
             });
-        let records = &self.records;
-        self.quarantine.keep(|id| records.pod_of(id).is_some());
+        let suspects = self.quarantine.ids();
+        if !suspects.is_empty() {
+            let listed = self.records.listed().map(AsRef::as_ref);
+            self.quarantine.keep(&ids_in(listed, &suspects));
+        }
         // The list and the status of these pods contradict each other, and the next status decides.
         pending.extend(self.unobserved.doubts.needing_lists().cloned());
         self.out.cache.confirm(Confirmation {

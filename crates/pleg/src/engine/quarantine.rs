@@ -18,7 +18,7 @@
 //! is always tried again, and its first answer ends the quarantine. A call for a PID is different: after
 //! one loss in quarantine it is not sent again.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use tokio::time::Instant;
 
@@ -189,10 +189,16 @@ impl Quarantine {
         suspect.is_none_or(|suspect| !suspect.is_quarantined)
     }
 
-    /// Lists were taken in: forgets the calls about ids that are not listed.
-    pub(crate) fn keep(&mut self, is_listed: impl Fn(&Id) -> bool) {
+    /// The ids of the suspect calls.
+    pub(crate) fn ids(&self) -> BTreeSet<Id> {
+        let ids = self.suspects.keys().filter_map(Request::id);
+        ids.cloned().collect()
+    }
+
+    /// Lists were taken in: forgets the calls about ids that are not `listed`.
+    pub(crate) fn keep(&mut self, listed: &BTreeSet<Id>) {
         self.suspects
-            .retain(|request, _| request.id().is_some_and(&is_listed));
+            .retain(|request, _| request.id().is_some_and(|id| listed.contains(id)));
     }
 
     /// The suspect calls. A PID call is left out: it is no evidence about the same call without the PID.

@@ -24,6 +24,7 @@ use super::failures::Failures;
 use super::limits::{INSPECTION_OVERDUE_AFTER, MIN_WINDOW, RELAPSE_WITHIN, SETTLED_AFTER};
 use super::state::Engine;
 use crate::model::id::{Id, PodUid};
+use crate::model::listed::ListedPod;
 use crate::model::wall_time::Moment;
 use crate::out::coverage::{Failing, PassKind};
 use crate::out::failure::InspectError;
@@ -93,14 +94,15 @@ impl Engine {
 
     /// The calls during which the connection was lost, and about pods whose current state is unknown.
     pub(super) fn lost_calls(&self) -> Vec<SuspectCall> {
-        let mut lost = self.quarantine.calls().peekable();
-        if lost.peek().is_none() {
+        let suspects = self.quarantine.ids();
+        if suspects.is_empty() {
             return Vec::new();
         }
         let pending = self.pending();
-        let is_listed = |uid: &PodUid, id: &Id| self.records.is_listed(uid, id);
-        lost.filter(|call| pending.iter().any(|uid| is_listed(uid, &call.id)))
-            .collect()
+        let pods = pending.iter().filter_map(|uid| self.records.listed_as(uid));
+        let needed = ids_in(pods, &suspects);
+        let lost = self.quarantine.calls();
+        lost.filter(|call| needed.contains(&call.id)).collect()
     }
 
     /// The pods whose current state the cache does not hold.
@@ -213,7 +215,7 @@ impl Engine {
     /// that are over are forgotten. Returns the pods whose status needs a stuck call, with the
     /// reason.
     pub(super) fn give_up_stuck_pods(&mut self, now: Moment) -> BTreeMap<PodUid, InspectError> {
-        let mut stuck = Vec::new();
+        let mut stuck = BTreeSet::new();
         let mut overdue = BTreeMap::new();
         let is_sweeping = self.missing(now.instant).any();
         for call in self.sent_and_stuck() {
@@ -229,11 +231,12 @@ impl Engine {
                 let overdue = overdue.entry(pod.uid.clone());
                 overdue.or_insert(InspectError::Overdue { call, id });
             }
-            stuck.push(pod.uid);
+            stuck.insert(pod.uid);
         }
-        for uid in stuck {
-            self.unobserved.failures.replace_by_other_call(&uid);
-            self.reporting.passes.give_up(&uid);
+        let failures = &mut self.unobserved.failures;
+        failures.replace_by_other_call(|uid| stuck.contains(uid));
+        for uid in &stuck {
+            self.reporting.passes.give_up(uid);
         }
         overdue
     }
@@ -339,4 +342,13 @@ impl Engine {
         }
         self.unobserved.failures.note(failing, now);
     }
+}
+
+/// Those of the `wanted` ids that these pods have.
+pub(super) fn ids_in<'a>(
+    pods: impl Iterator<Item = &'a ListedPod>,
+    wanted: &BTreeSet<Id>,
+) -> BTreeSet<Id> {
+    let ids = pods.flat_map(ListedPod::ids);
+    ids.filter(|id| wanted.contains(*id)).cloned().collect()
 }
